@@ -93,6 +93,7 @@ type limitFlags struct {
 	payment, line, low        string
 	lowFor, releaseFor, grace string
 	rearm                     int32
+	unlimited, release        bool
 }
 
 func (a *app) limitCommand() *cobra.Command {
@@ -101,36 +102,38 @@ func (a *app) limitCommand() *cobra.Command {
 		operations: []string{"put-balance-limits", "get-billing-account"},
 		long: "A tenant for which nobody has said so pays afterwards, without limit. At the end of what it has, nothing\n" +
 			"new is let to it, and after the grace period its allocations are released: the newest first, protected\n" +
-			"ones last. What is not given is as at the beginning, not as it was.",
+			"ones last. What is not given stays as it was. Limits that would release something are refused without --release.",
 		example: "  gpuaas billing limit --tenant acme --payment prepaid --low-for 3d --release-for 1d\n" +
 			"  gpuaas billing limit --tenant acme --payment postpaid --credit-line 5000.00 --grace 12h",
 		flags: func(cmd *cobra.Command) action {
 			f := &limitFlags{}
 			f.addTenant(cmd)
 			flags := cmd.Flags()
-			flags.StringVar(&f.payment, "payment", "", "prepaid, or postpaid: it pays afterwards")
+			flags.StringVar(&f.payment, "payment", "", "prepaid, or postpaid: it pays afterwards (at first)")
 			frame.Complete(cmd, "payment", apiclient.Words("BalanceView.payment")...)
-			flags.StringVar(&f.line, "credit-line", "", "how far below zero it may go (default not at all if prepaid, without limit if postpaid)")
-			flags.StringVar(&f.low, "low-below", "", "warn when no more than this is available, such as 100.00")
-			flags.StringVar(&f.lowFor, "low-for", "", "warn when what is available lasts no longer, such as 12h or 3d (default 3d)")
-			flags.StringVar(&f.releaseFor, "release-for", "", "tell of releases when it lasts no longer (default 1d)")
-			flags.StringVar(&f.grace, "grace", "", "how long after the end allocations are released (default at once)")
+			flags.StringVar(&f.line, "credit-line", "", "how far below zero it may go (at first not at all if prepaid, without limit if postpaid)")
+			flags.BoolVar(&f.unlimited, "unlimited", false, "take the credit line of a postpaid tenant away")
+			flags.StringVar(&f.low, "low-below", "", "warn when no more than this is left, such as 100.00")
+			flags.StringVar(&f.lowFor, "low-for", "", "warn when what is left lasts no longer, such as 12h or 3d (at first 3d)")
+			flags.StringVar(&f.releaseFor, "release-for", "", "tell of releases when it lasts no longer (at first 1d)")
+			flags.StringVar(&f.grace, "grace", "", "how long after the end allocations are released (at first at once)")
 			flags.Int32Var(&f.rearm, "rearm-percent", 125, "warn again only after this share of a threshold was reached")
+			flags.BoolVar(&f.release, "release", false, "accept that allocations of the tenant are released by these limits")
 			return func(s *session, _ []string) error { return a.setLimit(s, f) }
 		},
 	})
 }
 
 func (a *app) setLimit(s *session, f *limitFlags) error {
-	if err := s.Require("payment"); err != nil {
-		return err
-	}
 	org, err := s.payer(f.scope)
 	if err != nil {
 		return err
 	}
 	body := apiclient.BalanceBody{
-		Payment: apiclient.BalanceBodyPayment(f.payment), RearmPercent: frame.Given(s.Session, "rearm-percent", &f.rearm),
+		Payment:      frame.Given(s.Session, "payment", frame.Ptr(apiclient.BalanceBodyPayment(f.payment))),
+		RearmPercent: frame.Given(s.Session, "rearm-percent", &f.rearm),
+		Unlimited:    frame.Given(s.Session, "unlimited", &f.unlimited),
+		Release:      frame.Given(s.Session, "release", &f.release),
 	}
 	if f.line != "" || f.low != "" {
 		account, err := frame.Fetch[apiclient.AccountView](s.API.GetBillingAccountWithResponse(s.Ctx, org))

@@ -88,7 +88,7 @@ func (f usageFlags) params(s *session) (*apiclient.GetUsageParams, error) {
 		if bound.text == "" {
 			continue
 		}
-		at, err := s.Moment(bound.text)
+		at, err := moment.Parse(bound.text, s.Now().UTC()) // as statements do: a month is one of UTC
 		if err != nil {
 			return nil, failure.Misuse(s.Cmd, "--%s: %s", flag, err)
 		}
@@ -113,7 +113,7 @@ func (a *app) usageCommand() *cobra.Command {
 		use: "usage", short: "Show what was used, and what that costs",
 		operations: []string{"get-usage", "get-tenant-usage", "get-project-usage"},
 		long: "Of a project, of a tenant, or, for operators and administrators, of all. Without times it is about\n" +
-			"this month until now. Days are in UTC. What is not charged yet is counted, too.",
+			"this month until now. Days, and times without a zone, are in UTC. What is not charged yet is counted, too.",
 		example: "  gpuaas billing usage --project acme/training --by sku,day --from 2026-03-01 --to 2026-04-01\n" +
 			"  gpuaas billing usage --tenant acme --by label --label team --csv",
 		flags: func(cmd *cobra.Command) action {

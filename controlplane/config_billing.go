@@ -23,6 +23,9 @@ func defaultBilling() BillingConfig {
 	}
 }
 
+// first is how long a start must be payable: nobody looks at it sooner.
+func (c BillingConfig) first() time.Duration { return max(c.ChargeEvery, c.Window) }
+
 func (c BillingConfig) check(bad func(string, string, ...any)) {
 	if c.ChargeEvery < time.Second || c.ChargeEvery > 24*time.Hour {
 		bad("billing.charge_every", "%s is not between a second and a day", c.ChargeEvery)

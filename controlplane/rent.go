@@ -138,10 +138,10 @@ func (p *parts) newRent() {
 	meters := metering.New(metering.Config{
 		DB: p.db, Every: p.cfg.Billing.ChargeEvery, Silence: p.cfg.Billing.SilenceAfter,
 	})
-	p.budgets = budget.New(budget.Config{DB: p.db, First: p.cfg.Billing.ChargeEvery})
+	p.budgets = budget.New(budget.Config{DB: p.db, First: p.cfg.Billing.first()})
 	p.balances = balance.New(balance.Config{
 		DB: p.db, Releases: unpaid{p}, Charges: meters, Budgets: p.budgets, Schedules: p.temporal,
-		First: p.cfg.Billing.ChargeEvery, Every: p.cfg.Billing.Window,
+		First: p.cfg.Billing.first(), Every: p.cfg.Billing.Window,
 	})
 	p.statements = statement.New(statement.Config{
 		DB: p.db, Schedules: p.temporal, Issuer: p.cfg.Nodes.EnvironmentName, CloseAfter: p.cfg.Billing.CloseAfter,

@@ -4052,29 +4052,35 @@ type AuditLogEntryList struct {
 
 // BalanceBody defines model for BalanceBody.
 type BalanceBody struct {
-	// CreditLineMinor How far below zero it may go. Left out: not at all if prepaid, without limit if postpaid.
+	// CreditLineMinor How far below zero it may go. At first not at all if prepaid, without limit if postpaid.
 	CreditLineMinor *int64 `json:"credit_line_minor,omitempty"`
 
-	// GraceSeconds How long after the end allocations are released. Left out: at once.
+	// GraceSeconds How long after the end allocations are released. At first 0: at once.
 	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
 
-	// LowMinor Warn when no more than this is available.
+	// LowMinor Warn when no more than this is left. At first 0.
 	LowMinor *int64 `json:"low_minor,omitempty"`
 
-	// LowSeconds Warn when what is available lasts no longer than this. Left out: three days.
+	// LowSeconds Warn when what is left lasts no longer than this. At first three days.
 	LowSeconds *int64 `json:"low_seconds,omitempty"`
 
-	// Payment prepaid: it may use what it has; postpaid: it pays afterwards.
-	Payment BalanceBodyPayment `json:"payment"`
+	// Payment prepaid: it may use what it has; postpaid: it pays afterwards. At first postpaid. Who changes it also says the credit line, or has none if prepaid, and no limit if postpaid.
+	Payment *BalanceBodyPayment `json:"payment,omitempty"`
 
-	// RearmPercent A warning is told again only after this share of its threshold was reached. Left out: 125.
+	// RearmPercent A warning is told again only after this share of its threshold was reached. At first 125.
 	RearmPercent *int32 `json:"rearm_percent,omitempty"`
 
-	// ReleaseSeconds Tell of releases when what is available lasts no longer than this. Left out: a day, or low_seconds if that is less.
+	// Release Accept that allocations of the tenant are released because of the new limits. Without it such limits are refused.
+	Release *bool `json:"release,omitempty"`
+
+	// ReleaseSeconds Tell of releases when what is left lasts no longer than this. At first a day; never more than low_seconds.
 	ReleaseSeconds *int64 `json:"release_seconds,omitempty"`
+
+	// Unlimited Take the credit line of a postpaid tenant away: it may go as far as it likes.
+	Unlimited *bool `json:"unlimited,omitempty"`
 }
 
-// BalanceBodyPayment prepaid: it may use what it has; postpaid: it pays afterwards.
+// BalanceBodyPayment prepaid: it may use what it has; postpaid: it pays afterwards. At first postpaid. Who changes it also says the credit line, or has none if prepaid, and no limit if postpaid.
 type BalanceBodyPayment string
 
 // BalanceState defines model for BalanceState.
@@ -4085,7 +4091,7 @@ type BalanceView struct {
 	// AccruedMinor What was used and is not booked yet.
 	AccruedMinor int64 `json:"accrued_minor"`
 
-	// AvailableMinor What may still be used: the balance less what was used and set aside, plus the credit line. Left out: it is not limited.
+	// AvailableMinor What new allocations may use: the balance less what was used and set aside, plus the credit line. Left out: it is not limited.
 	AvailableMinor *int64 `json:"available_minor,omitempty"`
 
 	// BalanceMinor The sum of all that was booked, in minor units; negative: what is owed.
@@ -4109,10 +4115,10 @@ type BalanceView struct {
 	// HeldMinor What is set aside for the first window of allocations.
 	HeldMinor int64 `json:"held_minor"`
 
-	// LowMinor It is warned when no more than this is available.
+	// LowMinor It is warned when no more than this is left.
 	LowMinor int64 `json:"low_minor"`
 
-	// LowSeconds It is warned when what is available lasts no longer than this.
+	// LowSeconds It is warned when what is left lasts no longer than this.
 	LowSeconds int64 `json:"low_seconds"`
 
 	// OrgId Id of the tenant.
@@ -4124,13 +4130,13 @@ type BalanceView struct {
 	// RearmPercent A warning is told again only after this share of its threshold was reached.
 	RearmPercent int32 `json:"rearm_percent"`
 
-	// ReleaseSeconds It is told of releases when what is available lasts no longer than this.
+	// ReleaseSeconds It is told of releases when what is left lasts no longer than this.
 	ReleaseSeconds int64 `json:"release_seconds"`
 
 	// ReleasesAt When its allocations are released, or were; only while it is depleted.
 	ReleasesAt *time.Time `json:"releases_at,omitempty"`
 
-	// RunwayHours For how many hours what is available lasts, as things are. Left out: it does not end.
+	// RunwayHours For how many hours what is left lasts, what is set aside included, as things are. Left out: it does not end.
 	RunwayHours *float64 `json:"runway_hours,omitempty"`
 
 	// Since Since when it is in this state.

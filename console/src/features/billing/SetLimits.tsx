@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { api, asRefusal, got } from '../../api/client'
 import { ActForm } from '../../ui/actform'
 import { Dialog } from '../../ui/dialog'
-import { SelectField, TextField } from '../../ui/form'
+import { CheckField, SelectField, TextField } from '../../ui/form'
 import { lifeHint } from '../../ui/life'
 import { say } from '../../ui/toast'
 import { draftOf, limitsOf, type Balance, type Draft } from './balance'
@@ -43,6 +43,7 @@ export function SetLimits({ orgId, balance, onClose }: { orgId: string; balance:
           <TextField label="Tell of releases when it lasts no longer than" value={draft.release} onChange={(release) => change({ release })} hint={lifeHint} error={wrong.release ?? refused.release_seconds} />
           <TextField label="Release how long after the end" value={draft.grace} onChange={(grace) => change({ grace })} hint="At most 30d. Left empty: at once." error={wrong.grace ?? refused.grace_seconds} />
         </div>
+        <CheckField label="Release its allocations if it cannot pay them by these limits" value={draft.end} onChange={(end) => change({ end })} hint="Left empty: limits that would release something are refused, and you are told what." />
         <p className="text-sm text-muted">At the end nothing new is let to the tenant, and its allocations are released: the newest first, protected ones last. Money that is added stops it.</p>
       </ActForm>
     </Dialog>

@@ -29,7 +29,7 @@ it('says how a tenant pays', () => {
 
 it('has a form that changes nothing by itself', () => {
   const draft = draftOf({ ...balance, low_minor: 123_456_700, grace_seconds: 30 })
-  expect(draft).toEqual({ payment: 'prepaid', line: '0.00', lowAmount: '1234567.00', low: '3d', release: '1d', grace: '0.5m' })
+  expect(draft).toEqual({ payment: 'prepaid', line: '0.00', lowAmount: '1234567.00', low: '3d', release: '1d', grace: '0.5m', end: false })
   expect(limitsOf(draft, balance)).toMatchObject({ ready: true, body: { payment: 'prepaid', credit_line_minor: 0, low_minor: 123_456_700, low_seconds: 259_200, release_seconds: 86_400, grace_seconds: 30, rearm_percent: 125 } })
 })
 

@@ -36,13 +36,13 @@ export function payWords(b: Pick<Balance, 'payment' | 'credit_line_minor' | 'cur
 }
 
 /** Draft is what the form of limits has. */
-export type Draft = { payment: Balance['payment']; line: string; lowAmount: string; low: string; release: string; grace: string }
+export type Draft = { payment: Balance['payment']; line: string; lowAmount: string; low: string; release: string; grace: string; end: boolean }
 
 /** draftOf is the form as the limits are now. */
 export function draftOf(b: Balance): Draft {
   const amount = (minor: number | undefined) => (minor === undefined ? '' : money(minor, b.currency).replace(/,| [A-Z]+$/g, ''))
   const time = (seconds: number) => (seconds === 0 ? '' : writeLife(seconds))
-  return { payment: b.payment, line: amount(b.credit_line_minor), lowAmount: b.low_minor === 0 ? '' : amount(b.low_minor), low: time(b.low_seconds), release: time(b.release_seconds), grace: time(b.grace_seconds) }
+  return { payment: b.payment, line: amount(b.credit_line_minor), lowAmount: b.low_minor === 0 ? '' : amount(b.low_minor), low: time(b.low_seconds), release: time(b.release_seconds), grace: time(b.grace_seconds), end: false }
 }
 
 /** limitsOf reads the form as what is sent, or says what is wrong with it. What has no field stays as it is. */
@@ -55,6 +55,6 @@ export function limitsOf(d: Draft, b: Pick<Balance, 'currency' | 'rearm_percent'
   const grace = readLife(d.grace, { least: 1, most: 2_592_000 })
   const late = (release.seconds ?? 0) > (low.seconds ?? 0) ? 'Not before the first warning.' : undefined
   const wrong = { line: line.wrong, lowAmount: lowAmount.wrong, low: low.wrong, release: release.wrong ?? late, grace: grace.wrong }
-  const body: Limits = { payment: d.payment, credit_line_minor: line.minor, low_minor: lowAmount.minor ?? 0, low_seconds: low.seconds ?? 0, release_seconds: release.seconds ?? 0, grace_seconds: grace.seconds ?? 0, rearm_percent: b.rearm_percent }
+  const body: Limits = { payment: d.payment, credit_line_minor: line.minor, unlimited: (d.payment === 'postpaid' && line.minor === undefined) || undefined, release: d.end || undefined, low_minor: lowAmount.minor ?? 0, low_seconds: low.seconds ?? 0, release_seconds: release.seconds ?? 0, grace_seconds: grace.seconds ?? 0, rearm_percent: b.rearm_percent }
   return { body, wrong, ready: !Object.values(wrong).some(Boolean) }
 }

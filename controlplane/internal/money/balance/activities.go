@@ -19,6 +19,7 @@ type Activities struct{ Service *Service }
 // RegisterWorker adds the workflow and its activities to a worker.
 func (s *Service) RegisterWorker(w worker.Registry) {
 	w.RegisterWorkflowWithOptions(Workflow, workflow.RegisterOptions{Name: WorkflowType})
+	w.RegisterWorkflowWithOptions(ChargeWorkflow, workflow.RegisterOptions{Name: ChargeWorkflowType})
 	w.RegisterActivity(&Activities{Service: s})
 }
 
@@ -68,14 +69,15 @@ func beat(ctx context.Context) (stop func()) {
 
 const schedulePrefix = "billing/"
 
-// Keep makes sure that Temporal starts the workflow again and again. Any number of
+// Keep makes sure that Temporal starts the workflows again and again. Any number of
 // replicas may call it.
 func (s *Service) Keep(ctx context.Context) error {
 	if s.cfg.Schedules == nil {
 		return nil
 	}
-	return s.cfg.Schedules.KeepSchedules(ctx, schedulePrefix, []durable.Schedule{{
-		ID: schedulePrefix + "window", Every: s.cfg.Every.Truncate(time.Second), Workflow: WorkflowType,
-		WorkflowID: "billing-window",
-	}})
+	every := s.cfg.Every.Truncate(time.Second)
+	return s.cfg.Schedules.KeepSchedules(ctx, schedulePrefix, []durable.Schedule{
+		{ID: schedulePrefix + "window", Every: every, Workflow: WorkflowType, WorkflowID: "billing-window"},
+		{ID: schedulePrefix + "charge", Every: every, Workflow: ChargeWorkflowType, WorkflowID: "billing-charge"},
+	})
 }

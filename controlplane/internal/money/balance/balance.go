@@ -89,28 +89,42 @@ type Standing struct {
 	Live     int64     // how many allocations cost something
 	At       time.Time
 
-	rate *big.Int // the exact cost of an hour, in ten-thousandths of a minor unit
+	rate    *big.Int // the exact cost of an hour, in ten-thousandths of a minor unit
+	entered *big.Int // what it was when the state was entered
 }
 
-// Available is what the tenant may still use; false: it is not limited.
-func (s Standing) Available() (int64, bool) {
+// Left is what the tenant has, with its credit line; false: it is not limited. What is set
+// aside for a first window is still there: it is used by that allocation.
+func (s Standing) Left() (int64, bool) {
 	if s.CreditLine == nil {
 		return 0, false
 	}
-	return s.Posted - s.Accrued - s.Held + *s.CreditLine, true
+	return s.Posted - s.Accrued + *s.CreditLine, true
 }
 
-// Runway is how long what is available lasts; false: for ever, as things are.
-func (s Standing) Runway() (time.Duration, bool) {
-	left, limited := s.Available()
-	if !limited || s.rate == nil || s.rate.Sign() <= 0 {
+// Available is what new allocations may use; false: it is not limited.
+func (s Standing) Available() (int64, bool) {
+	left, limited := s.Left()
+	if !limited {
+		return 0, false
+	}
+	return left - s.Held, true
+}
+
+// Runway is how long what is left lasts; false: for ever, as things are.
+func (s Standing) Runway() (time.Duration, bool) { return s.lasts(s.rate) }
+
+// lasts is how long what is left lasts if an hour costs so much.
+func (s Standing) lasts(rate *big.Int) (time.Duration, bool) {
+	left, limited := s.Left()
+	if !limited || rate == nil || rate.Sign() <= 0 {
 		return 0, false
 	}
 	if left <= 0 {
 		return 0, true
 	}
 	n := new(big.Int).Mul(big.NewInt(left), big.NewInt(3600*rating.Full))
-	n.Div(n, s.rate)
+	n.Div(n, rate)
 	if most := int64(math.MaxInt64 / time.Second); !n.IsInt64() || n.Int64() > most {
 		return 0, false
 	}
@@ -130,7 +144,7 @@ func (s Standing) DepletesAt() *time.Time {
 // Next is the state that the tenant is in by what it has. A state is left for a better
 // one only above a higher level than the one it was entered at.
 func (s Standing) Next() Status {
-	left, limited := s.Available()
+	left, limited := s.Left()
 	switch {
 	case !limited:
 		return Healthy
@@ -145,9 +159,13 @@ func (s Standing) Next() Status {
 }
 
 // lastsOnly says whether what is left lasts no longer than a threshold, or than the
-// level above it at which that is armed again.
+// level above it at which that is armed again. That nothing runs at the moment arms
+// nothing: then it counts what an hour cost when the state was entered.
 func (s Standing) lastsOnly(threshold time.Duration, raised bool) bool {
 	lasts, ends := s.Runway()
+	if !ends && raised {
+		lasts, ends = s.lasts(s.entered)
+	}
 	return ends && int64(lasts/time.Second) <= s.above(int64(threshold/time.Second), raised)
 }
 
@@ -161,6 +179,26 @@ func (s Standing) above(threshold int64, raised bool) int64 {
 // releases says whether allocations of the tenant are to be released now.
 func (s Standing) releases() bool {
 	return s.Status == Depleted && s.Next() == Depleted && s.Live > 0 && !s.At.Before(s.Since.Add(s.Grace))
+}
+
+// endsSooner says whether allocations will be released that were not to be released
+// before, or not so soon.
+func (s Standing) endsSooner(before Standing) bool {
+	if s.Status != Depleted || s.Live == 0 {
+		return false
+	}
+	ended := before.CreditLine != nil && before.Status == Depleted && before.Next() == Depleted
+	return !ended || s.Since.Add(s.Grace).Before(before.Since.Add(before.Grace))
+}
+
+// wouldRelease refuses limits that end what the tenant rents.
+func (s Standing) wouldRelease() error {
+	left, _ := s.Left()
+	return fault.New(fault.Conflict, "limits_would_release",
+		"the tenant would have %s left, and its %d allocations would be released %s", currency.Format(left, s.Currency),
+		s.Live, s.Since.Add(s.Grace).UTC().Format("from 2006-01-02 15:04 UTC on")).
+		WithRemedy("credit the tenant first, or give it a credit line or a grace period; if its allocations are to end, " +
+			"say so: release (gpuaas billing limit --release)")
 }
 
 // insufficient refuses what cannot be paid for its first window.

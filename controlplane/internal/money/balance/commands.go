@@ -19,17 +19,27 @@ import (
 	"gpuaas/controlplane/internal/money/rating"
 )
 
-// Set says how far a tenant may go, and when it is warned.
-func (s *Service) Set(ctx context.Context, org id.Org, to Settings) (Standing, error) {
-	if to.Payment == Prepaid && to.CreditLine == nil {
-		to.CreditLine = new(int64)
-	}
-	if err := to.check(); err != nil {
-		return Standing{}, err
-	}
+// Set changes how far a tenant may go, and when it is warned. It refuses what would
+// release allocations of the tenant, unless release says that this is meant.
+func (s *Service) Set(ctx context.Context, org id.Org, change func(*Settings), release bool) (Standing, error) {
 	var now Standing
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := balancedb.New(tx)
+		if _, err := q.Lock(ctx, org); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("lock balance of tenant %s: %w", org, err)
+		}
+		before, err := s.look(ctx, q, tx, org)
+		if err != nil {
+			return err
+		}
+		to := before.Settings
+		change(&to)
+		if to.Payment == Prepaid && to.CreditLine == nil {
+			to.CreditLine = new(int64)
+		}
+		if err := to.check(); err != nil {
+			return err
+		}
 		row, err := q.Put(ctx, balancedb.PutParams{
 			OrgID: org, Payment: string(to.Payment), CreditLineMinor: to.CreditLine, LowMinor: to.LowMinor,
 			LowSeconds: int64(to.LowFor.Seconds()), ReleaseSeconds: int64(to.ReleaseFor.Seconds()),
@@ -44,10 +54,18 @@ func (s *Service) Set(ctx context.Context, org id.Org, to Settings) (Standing, e
 		if now, err = s.look(ctx, q, tx, org); err != nil {
 			return err
 		}
-		if row.Version == 1 { // nobody needs a warning of what is said at this moment
-			if now, err = enter(ctx, q, now); err != nil {
-				return err
-			}
+		if before.CreditLine == nil {
+			now.Status = Healthy // nobody has looked at it while it was not limited
+		}
+		was := now.Status
+		if now, err = enter(ctx, q, now); err != nil {
+			return err
+		}
+		if now.endsSooner(before) && !release {
+			return now.wouldRelease()
+		}
+		if err := warn(ctx, tx, was, now); err != nil {
+			return err
 		}
 		return audit.Record(ctx, tx, audit.Entry{
 			Action: "balance.set", TargetKind: "billing_account", TargetID: org.String(), Org: org, Result: audit.Success,
@@ -71,7 +89,9 @@ func enter(ctx context.Context, q *balancedb.Queries, now Standing) (Standing, e
 	if err != nil {
 		return now, err
 	}
-	if err := q.Move(ctx, balancedb.MoveParams{OrgID: now.Org, Status: string(to), Since: now.At}); err != nil {
+	if err := q.Move(ctx, balancedb.MoveParams{
+		OrgID: now.Org, Status: string(to), Since: now.At, EnteredRate: now.rate.String(),
+	}); err != nil {
 		return now, fmt.Errorf("move balance of tenant %s: %w", now.Org, err)
 	}
 	now.Status, now.Since = to, now.At
@@ -117,13 +137,15 @@ func (s *Service) Hold(ctx context.Context, tx pgx.Tx, t account.Terms) error {
 	return nil
 }
 
-// first is what the first window costs.
+// first is what the first window costs. What costs anything costs at least one minor
+// unit: a tenant that has nothing is let nothing, however short the window.
 func (s *Service) first(t account.Terms) (int64, error) {
-	if t.Basis != account.Priced {
+	if t.Basis != account.Priced || t.Minor == 0 || t.Paid == 0 || t.Units == 0 {
 		return 0, nil
 	}
 	origin := time.Time{}
-	return t.Rating().Until(origin, origin.Add(s.cfg.First))
+	cost, err := t.Rating().Until(origin, origin.Add(s.cfg.First))
+	return max(cost, 1), err
 }
 
 // locked locks the row of a tenant and reads how it stands; false: it is not limited.

@@ -89,7 +89,7 @@ func (m *model) evaluate() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	left, _ := before.Available()
+	left, _ := before.Left()
 	ran := m.number(m.t, `SELECT count(*) FROM allocations WHERE org_id = $1 AND coalesce(release_requested_at >= $2, true)`, m.org,
 		m.time().Add(-m.unlooked))
 	if most := ran * 2800 * (int64(m.unlooked/time.Second) + 1) / 3600; -left > most {
@@ -103,7 +103,7 @@ func (m *model) evaluate() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if left, _ := after.Available(); left <= 0 && after.Live > 0 || (left <= 0) != (after.Status == balance.Depleted) {
+	if left, _ := after.Left(); left <= 0 && after.Live > 0 || (left <= 0) != (after.Status == balance.Depleted) {
 		m.r.Fatalf("%d is left in state %s, and %d allocations run", left, after.Status, after.Live)
 	}
 }

@@ -16,7 +16,7 @@ SET payment = excluded.payment, credit_line_minor = excluded.credit_line_minor, 
 RETURNING *;
 
 -- name: Move :exec
-UPDATE balances SET status = $2, since = $3 WHERE org_id = $1;
+UPDATE balances SET status = $2, since = $3, entered_rate = $4 WHERE org_id = $1;
 
 -- name: Get :one
 SELECT * FROM balances WHERE org_id = $1;

@@ -15,7 +15,9 @@ import (
 )
 
 func from(r balancedb.Balance) Standing {
+	entered, _ := exactly(r.EnteredRate) // the database holds its form; of no row it is empty
 	return Standing{
+		entered: entered,
 		Org: r.OrgID, Version: r.Version, Status: Status(r.Status), Since: r.Since,
 		Settings: Settings{
 			Payment: Payment(r.Payment), CreditLine: r.CreditLineMinor, LowMinor: r.LowMinor, LowFor: seconds(r.LowSeconds),

@@ -30,4 +30,6 @@ type Balance struct {
 	Version      int64
 	UpdatedAt    time.Time
 	UpdatedBy    string
+	// What an hour cost when the state was entered, in ten-thousandths of a minor unit.
+	EnteredRate string
 }

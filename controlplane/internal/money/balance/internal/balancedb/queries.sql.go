@@ -42,7 +42,7 @@ func (q *Queries) Count(ctx context.Context) ([]CountRow, error) {
 }
 
 const get = `-- name: Get :one
-SELECT org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent, grace_seconds, status, since, version, updated_at, updated_by FROM balances WHERE org_id = $1
+SELECT org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent, grace_seconds, status, since, version, updated_at, updated_by, entered_rate FROM balances WHERE org_id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, orgID id.Org) (Balance, error) {
@@ -62,6 +62,7 @@ func (q *Queries) Get(ctx context.Context, orgID id.Org) (Balance, error) {
 		&i.Version,
 		&i.UpdatedAt,
 		&i.UpdatedBy,
+		&i.EnteredRate,
 	)
 	return i, err
 }
@@ -143,17 +144,23 @@ func (q *Queries) Look(ctx context.Context, arg LookParams) (LookRow, error) {
 }
 
 const move = `-- name: Move :exec
-UPDATE balances SET status = $2, since = $3 WHERE org_id = $1
+UPDATE balances SET status = $2, since = $3, entered_rate = $4 WHERE org_id = $1
 `
 
 type MoveParams struct {
-	OrgID  id.Org
-	Status string
-	Since  time.Time
+	OrgID       id.Org
+	Status      string
+	Since       time.Time
+	EnteredRate string
 }
 
 func (q *Queries) Move(ctx context.Context, arg MoveParams) error {
-	_, err := q.db.Exec(ctx, move, arg.OrgID, arg.Status, arg.Since)
+	_, err := q.db.Exec(ctx, move,
+		arg.OrgID,
+		arg.Status,
+		arg.Since,
+		arg.EnteredRate,
+	)
 	return err
 }
 
@@ -176,7 +183,7 @@ SET payment = excluded.payment, credit_line_minor = excluded.credit_line_minor, 
     low_seconds = excluded.low_seconds, release_seconds = excluded.release_seconds, rearm_percent = excluded.rearm_percent,
     grace_seconds = excluded.grace_seconds, updated_by = excluded.updated_by, updated_at = clock_timestamp(),
     version = balances.version + 1
-RETURNING org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent, grace_seconds, status, since, version, updated_at, updated_by
+RETURNING org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent, grace_seconds, status, since, version, updated_at, updated_by, entered_rate
 `
 
 type PutParams struct {
@@ -218,6 +225,7 @@ func (q *Queries) Put(ctx context.Context, arg PutParams) (Balance, error) {
 		&i.Version,
 		&i.UpdatedAt,
 		&i.UpdatedBy,
+		&i.EnteredRate,
 	)
 	return i, err
 }
@@ -269,7 +277,7 @@ func (q *Queries) Released(ctx context.Context, arg ReleasedParams) (int64, erro
 }
 
 const standings = `-- name: Standings :many
-SELECT b.org_id, b.payment, b.credit_line_minor, b.low_minor, b.low_seconds, b.release_seconds, b.rearm_percent, b.grace_seconds, b.status, b.since, b.version, b.updated_at, b.updated_by, coalesce(u.accrued, 0)::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
+SELECT b.org_id, b.payment, b.credit_line_minor, b.low_minor, b.low_seconds, b.release_seconds, b.rearm_percent, b.grace_seconds, b.status, b.since, b.version, b.updated_at, b.updated_by, b.entered_rate, coalesce(u.accrued, 0)::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
     ceil(coalesce(u.burn, 0) / 10000)::bigint AS burn_minor, coalesce(u.burn, 0)::text AS rate, coalesce(u.live, 0)::bigint AS live,
     coalesce(l.balance_minor, 0)::bigint AS posted_minor
 FROM balances b LEFT JOIN ledger_balances l ON l.org_id = b.org_id AND l.account = 'tenant'
@@ -325,6 +333,7 @@ func (q *Queries) Standings(ctx context.Context, at time.Time) ([]StandingsRow, 
 			&i.Balance.Version,
 			&i.Balance.UpdatedAt,
 			&i.Balance.UpdatedBy,
+			&i.Balance.EnteredRate,
 			&i.AccruedMinor,
 			&i.HeldMinor,
 			&i.BurnMinor,
