@@ -27,6 +27,7 @@ func (a *Agent) compiledIn() map[string]task.Handler {
 		},
 	})
 	resolver := &operation.Resolver{Host: host, Changed: a.changed}
+	hostexec.EndLeftovers()
 	a.operations = operation.New(operation.Deps{
 		Host: host, Clock: time.Now, Resolver: resolver,
 		Facts: func(ctx context.Context) map[string]string { return a.machine.Capabilities(ctx).Facts },

@@ -51,8 +51,8 @@ type spawn struct {
 }
 
 // RunProfile starts a program of a command profile and waits for it. The exit
-// code is -1 if a signal ended it. The context limits the time; at its end the
-// whole process group is killed.
+// code is -1 if a signal ended it. The context limits the time; at its end everything
+// that came of the program is killed, also what left its process group.
 func (h Host) RunProfile(ctx context.Context, p Profile) (exit int, err error) {
 	if !executable(h.Path(p.Path)) {
 		return 0, fmt.Errorf("%s: %w", p.Path, ErrNoProgram)
@@ -82,6 +82,13 @@ func (h Host) RunProfile(ctx context.Context, p Profile) (exit int, err error) {
 		return 0, fmt.Errorf("make pipe: %w", err)
 	}
 	cmd.ExtraFiles = []*os.File{read}
+	held := newGroup()
+	if held == nil {
+		if held, err = supervised(cmd, false); err != nil {
+			return 0, errors.Join(err, read.Close(), write.Close())
+		}
+	}
+	defer held.end()
 	var printed atomic.Int64
 	stream := func(stderr bool) *lineWriter {
 		return &lineWriter{onLine: func(line []byte) {
@@ -96,15 +103,20 @@ func (h Host) RunProfile(ctx context.Context, p Profile) (exit int, err error) {
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err = cmd.Start()
 	_ = read.Close()
-	if err != nil {
-		_ = write.Close()
+	if err := errors.Join(err, held.started(cmd)); err != nil {
+		_ = write.Close() // a confiner that is told nothing starts nothing
+		if cmd.Process != nil {
+			_ = cmd.Wait()
+		}
 		return 0, fmt.Errorf("start %s: %w", p.Path, err)
 	}
 	_, writeErr := write.Write(told)
 	_ = write.Close()
 	ended, err := reap(ctx, cmd)
-	// Also kill what the program left behind.
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	// Also kill what the program left behind. A supervisor must live to do that.
+	if held.lifeline == nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	if !ended {
 		stdout.silence()
 		stderr.silence()
@@ -139,6 +151,8 @@ const confinerFailed = 253
 // first.
 func Confine() {
 	switch filepath.Base(os.Args[0]) {
+	case supervisor:
+		syscall.Exit(supervise())
 	case loginStarter:
 		fmt.Fprintf(os.Stderr, "login: %v\n", login())
 		syscall.Exit(confinerFailed)

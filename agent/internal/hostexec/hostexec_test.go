@@ -36,6 +36,9 @@ func play(root string, args []string) int {
 		os.Stdout.WriteString("one\ntwo\n" + strings.Repeat("x", 1<<20) + "\nlast")
 	case "environment":
 		os.Stdout.WriteString(strings.Join(os.Environ(), "\n"))
+	case "groups":
+		raw, _ := os.ReadFile("/proc/self/cgroup")
+		os.Stdout.Write(append(raw, '\n'))
 	case "echo":
 		buf := make([]byte, 100)
 		n, _ := os.Stdin.Read(buf)
@@ -56,6 +59,20 @@ func play(root string, args []string) int {
 		}
 		os.WriteFile(filepath.Join(root, "child"), []byte(strconv.Itoa(child.Pid)), 0o644)
 		child.Wait()
+	case "escape", "daemon": // leaves its group and session, and is nobody's child any more
+		next := map[string]string{"escape": "daemon", "daemon": "deaf"}[args[0]]
+		child, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], next}, &os.ProcAttr{
+			Env: os.Environ(), Files: []*os.File{nil, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setsid: true},
+		})
+		if err != nil {
+			return 1
+		}
+		if args[0] == "escape" && len(args) == 1 {
+			child.Wait()
+			wait := make(chan os.Signal, 1)
+			signal.Notify(wait, syscall.SIGUSR1)
+			<-wait
+		}
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM)
 		os.WriteFile(filepath.Join(root, "started"), []byte(strconv.Itoa(os.Getpid())), 0o644)

@@ -39,6 +39,9 @@ type Command struct {
 	User *User
 	// OnLine gets each line of standard output. Then it is not collected.
 	OnLine func(line []byte)
+	// Held says that nothing of the program outlives its time, also if it leaves its
+	// process group. What it leaves when it ends by itself stays.
+	Held bool
 }
 
 // User is an account to run a program as.
@@ -122,13 +125,27 @@ func (h Host) wait(ctx context.Context, cmd *exec.Cmd, c Command) (Output, error
 	if cmd.Stdout = io.Writer(stdout); c.OnLine != nil {
 		cmd.Stdout = lines
 	}
-	if err := cmd.Start(); err != nil {
+	held := &tree{}
+	if c.Held {
+		var err error
+		if held, err = supervised(cmd, true); err != nil {
+			return Output{}, err
+		}
+		defer held.end()
+	}
+	err := cmd.Start()
+	if c.Held {
+		err = errors.Join(err, held.started(cmd))
+	}
+	if err != nil {
 		return Output{}, fmt.Errorf("start %s: %w", c.Program, err)
 	}
 	ended, err := reap(ctx, cmd)
 	if !ended {
 		lines.silence()
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		if !c.Held { // a supervisor sees to it
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
 		return Output{}, fmt.Errorf("run %s: %w: %w", c.Program, context.Cause(ctx), ErrStuck)
 	}
 	if ctx.Err() != nil {

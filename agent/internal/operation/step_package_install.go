@@ -311,7 +311,7 @@ func (h packageInstall) apt(ctx context.Context, s *Step, program string, args .
 	s.Say(agentwire.StreamAgent, program+" "+strings.Join(args, " "))
 	var text strings.Builder
 	out, err := h.Host.Do(ctx, hostexec.Command{
-		Program: program, Args: args, Timeout: 12 * time.Hour,
+		Program: program, Args: args, Timeout: 12 * time.Hour, Held: true,
 		Env: []string{
 			"APT_CONFIG=" + h.Host.Path(path.Join(folder(s), "apt.conf")), "DEBIAN_FRONTEND=noninteractive",
 			"APT_LISTCHANGES_FRONTEND=none",

@@ -113,7 +113,7 @@ func (h serviceControl) Apply(ctx context.Context, s *Step) (Result, error) {
 }
 
 func (h serviceControl) systemctl(ctx context.Context, s *Step, args ...string) error {
-	out, err := h.Host.Do(ctx, hostexec.Command{Program: "systemctl", Args: args, Timeout: 12 * time.Hour})
+	out, err := h.Host.Do(ctx, hostexec.Command{Program: "systemctl", Args: args, Timeout: 12 * time.Hour, Held: true})
 	for _, text := range []string{string(out.Stdout), string(out.Stderr)} {
 		for _, l := range lines(text) {
 			s.Say(agentwire.StreamStderr, l)
