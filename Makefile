@@ -113,6 +113,7 @@ gen: ## regenerate typed SQL, contracts, client, lifecycle pages, golden files
 	@go test ./controlplane -run TestEveryOperationInEveryRole -update >/dev/null
 	@$(call TOOL,oapi) oapi-codegen -config contract/apiclient/oapi-codegen.yaml contract/openapi.yaml
 	@go test ./cli -update >/dev/null
+	@go test ./contract/agentwire -run TestThePageOfStepKindsIsUpToDate -update >/dev/null
 
 gen-check: ## fail when something generated is stale
 	@tools/gen-check.sh

@@ -61,6 +61,9 @@ type StepKind struct {
 	Kind   string
 	Title  string
 	Impact Impact
+	// Checks says in sentences what the step looks at before and after it does
+	// something.
+	Checks string
 	// Interruptible says that a cancelled run stops in the middle of the step.
 	// Others are finished first.
 	Interruptible bool

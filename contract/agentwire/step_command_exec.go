@@ -16,6 +16,8 @@ const StepCommandExec = "command.exec_allowlisted"
 
 var _ = declareStep[CommandExecWith, CommandResult](StepKind{
 	Kind: StepCommandExec, Title: "run a program of a command profile", Impact: ImpactDisrupt,
+	Checks: "What a program did leaves no trace: a run that was interrupted is ambiguous, unless its profile says " +
+		"safe_to_repeat. It has succeeded if its exit code is an expected one within its time.",
 	Sound: []string{
 		`{"profile":{"id":"sync_time","command":"/usr/bin/chronyc","base_args":["makestep"],"timeout_seconds":30}}`,
 		`{"profile":{"id":"resize","command":"/usr/sbin/resize2fs","arguments":[{"name":"device","type":"string",` +
@@ -28,6 +30,7 @@ var _ = declareStep[CommandExecWith, CommandResult](StepKind{
 
 // CommandExecWith is a profile with the values of its arguments.
 type CommandExecWith struct {
+	// In a definition it is the id of one of its commands; the node gets all of it.
 	Profile CommandProfile `json:"profile"`
 	// Arguments are the values of the profile's arguments, by name.
 	Arguments map[string]json.RawMessage `json:"arguments,omitempty"`

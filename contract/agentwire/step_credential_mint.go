@@ -12,6 +12,8 @@ const StepCredentialMint = "credential.mint" //nolint:gosec // a name
 var _ = declareStep[CredentialMintWith, CredentialMintResult](StepKind{
 	Kind: StepCredentialMint, Title: "get a short-lived credential for later steps", Impact: ImpactNone,
 	Interruptible: true,
+	Checks: "Nothing on the node changes. The control plane decides, and the node keeps what it gets in memory for the " +
+		"steps of the same task.",
 	Sound: []string{
 		`{"credential_type":"oci_pull","intent":{"repository":"registry.example/app","digest":"sha256:00"},"values":["token"]}`,
 		`{"credential_type":"cluster_join_token","values":["token"]}`,

@@ -12,6 +12,8 @@ const StepFileRender = "file.render"
 
 var _ = declareStep[FileRenderWith, FileRenderResult](StepKind{
 	Kind: StepFileRender, Title: "write a file from a template", Impact: ImpactMutate, chosen: fileChosen,
+	Checks: "Content, owner, group and mode; a file that is as wanted is left alone. No step follows a link or writes " +
+		"where power over the machine is decided. What is replaced is copied first, and the plan shows the difference.",
 	Sound: []string{
 		`{"path":"/etc/demo/demo.conf","format":"ini","template":"port = {{port}}\n","values":{"port":8080}}`,
 		`{"path":"/opt/app/config.json","format":"json","template":"{\"name\": {{name}}}","values":{"name":"a\"b"},` +

@@ -28,6 +28,8 @@ var (
 func abstract(kind, title string) StepKind {
 	return StepKind{
 		Kind: kind, Title: title, Impact: ImpactRead, Interruptible: true, Abstract: true,
+		Checks: "Runs the program that the node's resolver configuration chooses for its hardware, and looks at its exit " +
+			"code and output.",
 		Sound:  []string{`{}`, `{"minimum_lines":8}`, `{"expect":["NVIDIA H200"]}`},
 		Answer: `{"profile":"simulated","exit_code":0,"stdout":"","stderr":""}`,
 	}

@@ -13,6 +13,7 @@ const StepHealthCheck = "health.check"
 
 var _ = declareStep[HealthCheckWith, HealthCheckResult](StepKind{
 	Kind: StepHealthCheck, Title: "ask whether something works", Impact: ImpactRead, Interruptible: true,
+	Checks: "All probes in one round must succeed; it goes on asking until they do, or the time is up.",
 	Sound: []string{
 		`{"probes":[{"kind":"file","path":"/etc/os-release"}]}`,
 		`{"probes":[{"kind":"tcp","port":8080},{"kind":"http","port":8080,"url_path":"/health","expect_status":200}],` +

@@ -8,6 +8,7 @@ const StepNetworkFabricVerify = "network.fabric.verify"
 var _ = declareStep[NetworkFabricWith, NetworkFabricResult](StepKind{
 	Kind: StepNetworkFabricVerify, Title: "check links, speeds and addresses of InfiniBand and RoCE",
 	Impact: ImpactRead, Interruptible: true,
+	Checks: "What the kernel says of devices, ports, speeds, link layers and addresses.",
 	Sound: []string{
 		`{}`, `{"minimum_ports":8,"minimum_gbps":400,"link_layer":"InfiniBand"}`,
 		`{"devices":["mlx5_0","mlx5_1"],"minimum_gbps":200,"require_roce_v2":true}`,

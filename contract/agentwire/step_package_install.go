@@ -13,6 +13,8 @@ const StepPackageInstall = "package.install"
 
 var _ = declareStep[PackageInstallWith, PackageInstallResult](StepKind{
 	Kind: StepPackageInstall, Title: "install packages of the operating system", Impact: ImpactMutate,
+	Checks: "What dpkg says is installed, before and after. Packages that have the wanted version are left alone, and " +
+		"every package must have it in the end.",
 	Sound: []string{
 		`{"packages":[{"name":"nginx-light","version":"1.22.1-9"}],"sources":["system"]}`,
 		`{"packages":[{"name":"demo","version":"1:1.0~rc1-2+b1"}],"sources":["system"],"allow_downgrade":true}`,

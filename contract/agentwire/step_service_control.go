@@ -10,6 +10,8 @@ const StepServiceControl = "service.control"
 
 var _ = declareStep[ServiceControlWith, ServiceControlResult](StepKind{
 	Kind: StepServiceControl, Title: "start, stop or restart a service", Impact: ImpactDisrupt,
+	Checks: "What systemd says of the unit, before and after. A unit that is as wanted is left alone; a restart is done " +
+		"once. What was started must stay so for a while.",
 	Sound: []string{
 		`{"unit":"nginx.service","action":"start"}`, `{"unit":"slurmd.service","action":"restart","stable_seconds":5}`,
 		`{"unit":"demo.service","action":"enable"}`, `{"unit":"demo.service","action":"stop"}`,
