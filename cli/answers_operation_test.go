@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"maps"
@@ -30,6 +31,16 @@ const (
 		`"tries":1,"log_lines":2,"log_bytes_dropped":0,"duration_ms":12}`
 	runLineJSON = `{"target_id":"` + runTargetID + `","node_id":"` + nodeID + `","hostname":"c07u31","step_id":"one",` +
 		`"stream":"stdout","at":"2026-03-04T05:06:08Z","seq":1,"text":"wrote /etc/x"}`
+	runArtifactJSON = `{"target_id":"` + runTargetID + `","node_id":"` + nodeID + `","hostname":"c07u31","attempt_number":1,` +
+		`"step_index":0,"step_id":"one","kind":"file","role":"produced","name":"/etc/x",` +
+		`"digest":"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","bytes":12}`
+	runPackageJSON = `{"target_id":"` + runTargetID + `","node_id":"` + nodeID + `","hostname":"c07u31","attempt_number":1,` +
+		`"step_index":1,"step_id":"two","kind":"package","role":"used","name":"nginx-light","before":"1.2","after":"1.2"}`
+	noPlanJSON = `{"operation_type":"web.prepare","version":"v2","digest":"sha256:ab","title":"Prepare","risk":"low",` +
+		`"risk_text":"files are replaced","impact":"mutate","says":["web.prepare@v2: 1 step on 0 of 1 node"],"steps":[{"step_id":"one",` +
+		`"step_kind":"file.render","impact":"mutate","timeout_seconds":30}],"targets":[{"node_id":"` + nodeID + `","hostname":"c07u32",` +
+		`"fits":false,"troubles":[{"code":"node_rented","class":"policy","message":"a tenant has the node"}]}],"fitting":0,` +
+		`"max_concurrency":10,"max_failures":0,"ramp":true,"timeout_seconds":600,"approval":"none","policy":[],"plan_hash":""}`
 	runPlanJSON = `{"operation_type":"web.prepare","version":"v2","digest":"sha256:ab","title":"Prepare","risk":"low",` +
 		`"risk_text":"files are replaced","impact":"mutate","says":["web.prepare@v2: 1 steps on 1 of 2 nodes"],"steps":[{"step_id":"one",` +
 		`"step_kind":"file.render","impact":"mutate","timeout_seconds":30}],"targets":[{"node_id":"` + nodeID + `","hostname":"c07u31",` +
@@ -56,11 +67,18 @@ var runErrands = []errand{
 	{"operation-targets-project", "operation targets " + operationID + " --project acme/training"},
 	{"operation-steps", "operation steps " + operationID},
 	{"operation-steps-project", "operation steps " + operationID + " --project acme/training"},
+	{"operation-artifacts", "operation artifacts " + operationID + " --kind file --target c07u31"},
+	{"operation-artifacts-project", "operation artifacts " + operationID + " --project acme/training --target c07u31"},
+	{"operation-logs-of-node", "operation logs " + operationID + " --target c07u31"},
+	{"operation-logs-of-nowhere", "operation logs " + operationID + " --target c99 --project acme/training"},
 	{"operation-logs", "operation logs " + operationID + " --search wrote"},
 	{"operation-logs-project", "operation logs " + operationID + " --project acme/training"},
 	{"operation-logs-follow", "operation logs " + operationID + " -f"},
 	{"operation-retry", "operation retry " + operationID + " --only " + runTargetID + " --reason mended"},
 	{"operation-retry-project", "operation retry " + operationID + " --project acme/training"},
+	{"operation-retry-watch", "operation retry " + operationID + " --only c07u31 --watch"},
+	{"operation-retry-wait-project", "operation retry " + operationID + " --project acme/training --only c07u31 --wait"},
+	{"operation-run-dry-nothing", "operation run web.prepare --target c07u31 --pool nothing --dry-run"},
 	{"operation-again", "operation again " + operationID},
 	{"operation-again-project", "operation again " + operationID + " --project acme/training"},
 	{"operation-cancel", "operation cancel " + operationID + " --reason wrong"},
@@ -81,13 +99,31 @@ func wantsText(next http.HandlerFunc) http.HandlerFunc {
 				Name any `json:"name"`
 			} `json:"inputs"`
 		}
-		err := json.NewDecoder(r.Body).Decode(&body)
+		raw, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(raw, &body)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(raw))
 		if _, text := body.Inputs.Name.(string); err != nil || body.Inputs.Name != nil && !text {
 			http.Error(w, "name is not a text", http.StatusUnprocessableEntity)
 			return
 		}
 		next(w, r)
 	}
+}
+
+// plans answers that nothing would be done on nodes of one pool.
+func plans(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if bytes.Contains(raw, []byte(`"pool":"nothing"`)) {
+		answer(200, noPlanJSON)(w, r)
+		return
+	}
+	answer(200, runPlanJSON)(w, r)
 }
 
 // operationAnswers are what the fake API says about runs of operations.
@@ -104,10 +140,12 @@ func operationAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerF
 	}
 	for _, side := range []string{"operation", "fleet-operation"} {
 		maps.Copy(into, map[string]http.HandlerFunc{
-			"submit-" + side: wantsText(answer(202, runningJSON)), "plan-" + side: wantsText(answer(200, runPlanJSON)),
+			"submit-" + side: wantsText(answer(202, runningJSON)), "plan-" + side: wantsText(plans),
 			"get-" + side: answer(200, doneRunJSON), "list-" + side + "s": pageOf(runningJSON, doneRunJSON),
 			"list-" + side + "-targets": pageOf(runTargetJSON), "list-" + side + "-steps": pageOf(runStepJSON),
-			"get-" + side + "-logs": logs, "retry-" + side: answer(202, runningJSON), "again-" + side: answer(202, runningJSON),
+			"list-" + side + "-artifacts": pageOf(runArtifactJSON, runPackageJSON),
+			"get-" + side + "-logs":       logs,
+			"retry-" + side:               answer(202, runningJSON), "again-" + side: answer(202, runningJSON),
 			"cancel-" + side: answer(202, runningJSON), "pause-" + side: answer(202, runningJSON),
 			"unpause-" + side: answer(202, runningJSON), "approve-" + side: answer(202, runningJSON),
 		})

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -11,6 +13,7 @@ import (
 	"gpuaas/cli/internal/frame"
 	"gpuaas/cli/internal/listing"
 	"gpuaas/cli/internal/table"
+	"gpuaas/cli/internal/watch"
 	"gpuaas/contract/apiclient"
 )
 
@@ -72,24 +75,32 @@ func decisionsText(of []apiclient.OperationVerdictView) string {
 
 func (a *app) operationTargetColumns() []table.Column[apiclient.OperationTargetView] {
 	type target = apiclient.OperationTargetView
+	trouble := func(part func(apiclient.OperationTroubleView) string) func(target) string {
+		return func(t target) string {
+			if t.Error == nil {
+				return ""
+			}
+			return part(*t.Error)
+		}
+	}
 	return []table.Column[target]{
 		{Title: "NODE", Text: func(t target) string { return t.Hostname }},
 		{Title: "STATUS", Text: func(t target) string { return string(t.Status) }},
 		{Title: "ATTEMPT", Text: func(t target) string { return strconv.Itoa(int(t.Attempt)) }},
-		{Title: "AT STEP", Text: func(t target) string { return text(t.CurrentStep) }},
+		{Title: "AT STEP", Text: func(t target) string {
+			switch at := text(t.CurrentStep); {
+			case at != "":
+				return at
+			case t.Error != nil && t.Attempt > 0:
+				return fmt.Sprintf("no. %d", t.StepIndex+1)
+			}
+			return ""
+		}},
 		{Title: "CHANGED", Text: func(t target) string { return yesNo(t.Changed) }},
-		{Title: "ERROR", Text: func(t target) string {
-			if t.Error == nil {
-				return ""
-			}
-			return t.Error.Message
-		}},
-		{Title: "CODE", Text: func(t target) string {
-			if t.Error == nil {
-				return ""
-			}
-			return t.Error.Code
-		}},
+		{Title: "ERROR", Text: trouble(func(e apiclient.OperationTroubleView) string { return e.Message })},
+		{Title: "CODE", Text: trouble(func(e apiclient.OperationTroubleView) string { return e.Code })},
+		{Title: "CLASS", Text: trouble(func(e apiclient.OperationTroubleView) string { return text(e.Class) })},
+		{Title: "WHAT TO DO", Text: trouble(func(e apiclient.OperationTroubleView) string { return text(e.Remedy) })},
 		{Title: "TARGET ID", Text: func(t target) string { return t.TargetId.String() }},
 	}
 }
@@ -103,6 +114,12 @@ func (a *app) operationStepColumns() []table.Column[apiclient.OperationStepView]
 		{Title: "KIND", Text: func(v step) string { return v.StepKind }},
 		{Title: "STATUS", Text: func(v step) string { return string(v.Status) }},
 		{Title: "CHANGED", Text: func(v step) string { return yesNo(v.Changed) }},
+		{Title: "BEGAN", Text: func(v step) string {
+			if v.StartedAt == nil {
+				return ""
+			}
+			return v.StartedAt.In(a.Zone).Format(time.DateTime)
+		}},
 		{Title: "TOOK", Text: func(v step) string { return fmt.Sprintf("%d ms", v.DurationMs) }},
 		{Title: "SUMMARY", Text: func(v step) string {
 			if v.Error != nil {
@@ -123,7 +140,7 @@ func (a *app) operationCommand() *cobra.Command {
 			"new one.",
 	}, a.operationDefinitionCommand(), a.operationPolicyCommand(), a.operationRunCommand(), a.operationListCommand(),
 		a.operationShowCommand(), a.operationTargetsCommand(),
-		a.operationStepsCommand(), a.operationLogsCommand(), a.operationRetryCommand(),
+		a.operationStepsCommand(), a.operationArtifactsCommand(), a.operationLogsCommand(), a.operationRetryCommand(),
 		a.operationActCommand("again", "Run the same again from the start, as a new run",
 			func(s *session, p *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error) {
 				if p != nil {
@@ -206,37 +223,49 @@ func (a *app) operationActCommand(word, short string,
 func (a *app) operationRetryCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "retry OPERATION", short: "Resume a run where it stopped", args: frame.Exactly("OPERATION"),
-		operations: []string{"retry-operation", "retry-fleet-operation"},
+		operations: []string{
+			"retry-operation", "retry-fleet-operation", "list-operation-targets", "list-fleet-operation-targets",
+			"get-operation", "get-fleet-operation",
+		},
 		long: "Targets that failed, were stopped, skipped or never reached go on, each at its failed step. What succeeded\n" +
-			"is not done again. With --only only these targets go on.",
+			"is not done again. With --only only these targets go on. With --watch it follows the run to its end.",
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
-			only := cmd.Flags().StringSlice("only", nil, "id of a target that shall go on; may be repeated")
+			only := cmd.Flags().StringSlice("only", nil, "node that shall go on, by hostname or id of the target; may be repeated")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			w := watch.AddWaitFlags(cmd)
 			return func(s *session, args []string) error {
 				project, id, err := s.operation(*c, args[0])
 				if err != nil {
 					return err
 				}
 				b := apiclient.OperationRetryBody{Reason: frame.Given(s.Session, "reason", reason)}
-				if len(*only) > 0 {
-					targets := make([]types.UUID, len(*only))
-					for i, text := range *only {
-						if targets[i], err = s.IDOf("a target", text); err != nil {
-							return err
-						}
+				for _, name := range *only {
+					target, err := s.runTarget(project, id, name)
+					if err != nil {
+						return err
 					}
-					b.Targets = &targets
+					b.Targets = appended(b.Targets, *target)
 				}
-				show := frame.Show(s.Session, a.operationColumns())
-				if project != nil {
-					return show(s.API.RetryOperationWithResponse(s.Ctx, *project, id, &apiclient.RetryOperationParams{}, b))
+				raw, err := s.retry(project, id, b)
+				if err != nil {
+					return err
 				}
-				return show(s.API.RetryFleetOperationWithResponse(s.Ctx, id, &apiclient.RetryFleetOperationParams{}, b))
+				if !w.Watch && !w.Wait {
+					return frame.PrintOne(s.App, a.operationColumns(), raw)
+				}
+				return a.followRun(s, *c, project, id, *w)
 			}
 		},
 	})
+}
+
+func (s *session) retry(project *types.UUID, id types.UUID, b apiclient.OperationRetryBody) (json.RawMessage, error) {
+	if project != nil {
+		return apiclient.Read(s.API.RetryOperationWithResponse(s.Ctx, *project, id, &apiclient.RetryOperationParams{}, b))
+	}
+	return apiclient.Read(s.API.RetryFleetOperationWithResponse(s.Ctx, id, &apiclient.RetryFleetOperationParams{}, b))
 }
 
 func (a *app) operationListCommand() *cobra.Command {
@@ -317,14 +346,7 @@ func (a *app) operationTargetsCommand() *cobra.Command {
 				}
 				return listing.Print(s.Session, f, listing.Listing[apiclient.OperationTargetView]{
 					Columns: a.operationTargetColumns(),
-					Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						if project != nil {
-							return s.API.ListOperationTargetsWithResponse(s.Ctx, *project, id,
-								&apiclient.ListOperationTargetsParams{Cursor: p.Cursor, PageSize: p.Size})
-						}
-						return s.API.ListFleetOperationTargetsWithResponse(s.Ctx, id,
-							&apiclient.ListFleetOperationTargetsParams{Cursor: p.Cursor, PageSize: p.Size})
-					},
+					Fetch:   s.runTargets(project, id),
 				})
 			}
 		},

@@ -34,14 +34,16 @@ type logFlags struct {
 func (a *app) operationLogsCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "logs OPERATION", short: "Show, search or follow what the steps of a run print",
-		args:       frame.Exactly("OPERATION"),
-		operations: []string{"get-operation-logs", "get-fleet-operation-logs"},
+		args: frame.Exactly("OPERATION"),
+		operations: []string{
+			"get-operation-logs", "get-fleet-operation-logs", "list-operation-targets", "list-fleet-operation-targets",
+		},
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
 			l := &logFlags{}
 			cmd.Flags().StringVar(&l.step, "step", "", "only lines of this step")
-			cmd.Flags().StringVar(&l.target, "target", "", "only lines of this target, by its id")
+			cmd.Flags().StringVar(&l.target, "target", "", "only lines of this node, by its hostname or the id of the target")
 			cmd.Flags().StringVar(&l.search, "search", "", "only lines that hold this text")
 			follow := cmd.Flags().BoolP("follow", "f", false, "go on until the run has ended")
 			f := listing.AddFlags(cmd, 0)
@@ -50,13 +52,9 @@ func (a *app) operationLogsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var target *types.UUID
-				if l.target != "" {
-					one, err := s.IDOf("a target", l.target)
-					if err != nil {
-						return err
-					}
-					target = &one
+				target, err := s.runTarget(project, id, l.target)
+				if err != nil {
+					return err
 				}
 				if *follow {
 					return s.followLogs(project, id, l, target)

@@ -162,14 +162,20 @@ func (s *session) printPlan(project *types.UUID, body apiclient.OperationSubmitB
 	if err != nil {
 		return err
 	}
-	if format != output.Table {
-		return output.Print(s.Program.Out, format, raw)
-	}
 	plan, err := output.Decode[apiclient.OperationPlanView](raw)
 	if err != nil {
 		return err
 	}
-	return output.Write(s.Program.Out, runPlanText(plan.Value))
+	if format != output.Table {
+		err = output.Print(s.Program.Out, format, raw)
+	} else {
+		err = output.Write(s.Program.Out, runPlanText(plan.Value))
+	}
+	if err == nil && plan.Value.Fitting == 0 {
+		err = failure.New(failure.Unsuccessful, "operation_no_fitting_target", "see above why, and name other nodes",
+			"nothing would be done on any of these nodes")
+	}
+	return err
 }
 
 // runPlanText tells a plan to people.
@@ -194,7 +200,9 @@ func runPlanText(p apiclient.OperationPlanView) string {
 		}
 		fmt.Fprintf(&b, "  %s: nothing, because %s\n", output.Harmless(t.Hostname), strings.Join(why, "; "))
 	}
-	fmt.Fprintf(&b, "\nrun exactly this with --plan-hash %s\n", output.Harmless(p.PlanHash))
+	if p.Fitting > 0 {
+		fmt.Fprintf(&b, "\nrun exactly this with --plan-hash %s\n", output.Harmless(p.PlanHash))
+	}
 	return b.String()
 }
 

@@ -1767,6 +1767,20 @@ const (
 	OnboardingViewStatusRunning                  OnboardingViewStatus = "running"
 )
 
+// Defines values for OperationArtifactViewKind.
+const (
+	OperationArtifactViewKindBackup  OperationArtifactViewKind = "backup"
+	OperationArtifactViewKindFile    OperationArtifactViewKind = "file"
+	OperationArtifactViewKindPackage OperationArtifactViewKind = "package"
+)
+
+// Defines values for OperationArtifactViewRole.
+const (
+	Produced OperationArtifactViewRole = "produced"
+	Removed  OperationArtifactViewRole = "removed"
+	Used     OperationArtifactViewRole = "used"
+)
+
 // Defines values for OperationDefinitionState.
 const (
 	OperationDefinitionStateActive     OperationDefinitionState = "active"
@@ -2851,6 +2865,13 @@ const (
 	ListFleetOperationsParamsStatusSucceeded ListFleetOperationsParamsStatus = "succeeded"
 )
 
+// Defines values for ListFleetOperationArtifactsParamsKind.
+const (
+	ListFleetOperationArtifactsParamsKindBackup  ListFleetOperationArtifactsParamsKind = "backup"
+	ListFleetOperationArtifactsParamsKindFile    ListFleetOperationArtifactsParamsKind = "file"
+	ListFleetOperationArtifactsParamsKindPackage ListFleetOperationArtifactsParamsKind = "package"
+)
+
 // Defines values for ListFleetOperationTargetsParamsStatus.
 const (
 	ListFleetOperationTargetsParamsStatusCanceled  ListFleetOperationTargetsParamsStatus = "canceled"
@@ -2967,6 +2988,13 @@ const (
 	ListOperationsParamsStatusQueued    ListOperationsParamsStatus = "queued"
 	ListOperationsParamsStatusRunning   ListOperationsParamsStatus = "running"
 	ListOperationsParamsStatusSucceeded ListOperationsParamsStatus = "succeeded"
+)
+
+// Defines values for ListOperationArtifactsParamsKind.
+const (
+	ListOperationArtifactsParamsKindBackup  ListOperationArtifactsParamsKind = "backup"
+	ListOperationArtifactsParamsKindFile    ListOperationArtifactsParamsKind = "file"
+	ListOperationArtifactsParamsKindPackage ListOperationArtifactsParamsKind = "package"
 )
 
 // Defines values for ListOperationTargetsParamsStatus.
@@ -8999,6 +9027,53 @@ type OperationApprovalView struct {
 	Role       string     `json:"role"`
 }
 
+// OperationArtifactView defines model for OperationArtifactView.
+type OperationArtifactView struct {
+	// After Version that is there.
+	After         *string `json:"after,omitempty"`
+	AttemptNumber int32   `json:"attempt_number"`
+
+	// Before Digest or version that was there.
+	Before *string `json:"before,omitempty"`
+	Bytes  *int64  `json:"bytes,omitempty"`
+
+	// Digest Of the content; absent: the node does not tell it, because it holds a secret.
+	Digest   *string `json:"digest,omitempty"`
+	Hostname string  `json:"hostname"`
+
+	// Kind backup: the copy of what a step replaced, kept on the node.
+	Kind OperationArtifactViewKind `json:"kind"`
+
+	// Name Path of a file, name of a package.
+	Name string `json:"name"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Role produced: the step made or changed it; used: it was there as wanted.
+	Role      OperationArtifactViewRole `json:"role"`
+	StepId    string                    `json:"step_id"`
+	StepIndex int32                     `json:"step_index"`
+
+	// TargetId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TargetId openapi_types.UUID `json:"target_id"`
+}
+
+// OperationArtifactViewKind backup: the copy of what a step replaced, kept on the node.
+type OperationArtifactViewKind string
+
+// OperationArtifactViewRole produced: the step made or changed it; used: it was there as wanted.
+type OperationArtifactViewRole string
+
+// OperationArtifactViewList defines model for OperationArtifactViewList.
+type OperationArtifactViewList struct {
+	// Items The items of this page.
+	Items []OperationArtifactView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // OperationCountsView defines model for OperationCountsView.
 type OperationCountsView struct {
 	Canceled  int32 `json:"canceled"`
@@ -9065,7 +9140,7 @@ type OperationPlanView struct {
 	MaxFailures    int32                   `json:"max_failures"`
 	OperationType  string                  `json:"operation_type"`
 
-	// PlanHash Name it in the request: it is refused if the plan has changed since.
+	// PlanHash Name it in the request: it is refused if the plan has changed since. Empty: nothing would be done on any node.
 	PlanHash string                `json:"plan_hash"`
 	Policy   []OperationPolicyView `json:"policy"`
 
@@ -14163,6 +14238,24 @@ type ApproveFleetOperationParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListFleetOperationArtifactsParams defines parameters for ListFleetOperationArtifacts.
+type ListFleetOperationArtifactsParams struct {
+	// Target Only those of this target.
+	Target *openapi_types.UUID `form:"target,omitempty" json:"target,omitempty"`
+
+	// Kind Only of this kind.
+	Kind *ListFleetOperationArtifactsParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListFleetOperationArtifactsParamsKind defines parameters for ListFleetOperationArtifacts.
+type ListFleetOperationArtifactsParamsKind string
+
 // CancelFleetOperationParams defines parameters for CancelFleetOperation.
 type CancelFleetOperationParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -14918,6 +15011,24 @@ type ApproveOperationParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
+
+// ListOperationArtifactsParams defines parameters for ListOperationArtifacts.
+type ListOperationArtifactsParams struct {
+	// Target Only those of this target.
+	Target *openapi_types.UUID `form:"target,omitempty" json:"target,omitempty"`
+
+	// Kind Only of this kind.
+	Kind *ListOperationArtifactsParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListOperationArtifactsParamsKind defines parameters for ListOperationArtifacts.
+type ListOperationArtifactsParamsKind string
 
 // CancelOperationParams defines parameters for CancelOperation.
 type CancelOperationParams struct {
@@ -16869,6 +16980,18 @@ func (c *Client) ApproveFleetOperationWithResponse(ctx context.Context, operatio
 	return call[OperationView](ctx, c, r, edit)
 }
 
+// ListFleetOperationArtifactsWithResponse is GET /api/v1/admin/operations/{operation_id}/artifacts: List what the steps of a run left on nodes, or found there, whoever's it is
+func (c *Client) ListFleetOperationArtifactsWithResponse(ctx context.Context, operationId openapi_types.UUID, params *ListFleetOperationArtifactsParams, edit ...RequestEditorFn) (*Response[OperationArtifactViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operations/%s/artifacts", operationId)
+	if params != nil {
+		r.query("target", params.Target, false)
+		r.query("kind", params.Kind, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[OperationArtifactViewList](ctx, c, r, edit)
+}
+
 // CancelFleetOperationWithResponse is POST /api/v1/admin/operations/{operation_id}/cancel: Stop a run at a safe point, as an operator
 func (c *Client) CancelFleetOperationWithResponse(ctx context.Context, operationId openapi_types.UUID, params *CancelFleetOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/operations/%s/cancel", operationId)
@@ -17922,6 +18045,18 @@ func (c *Client) ApproveOperationWithResponse(ctx context.Context, projectId ope
 	}
 	r.json(body)
 	return call[OperationView](ctx, c, r, edit)
+}
+
+// ListOperationArtifactsWithResponse is GET /api/v1/projects/{project_id}/operations/{operation_id}/artifacts: List what the steps of a run left on nodes, or found there
+func (c *Client) ListOperationArtifactsWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *ListOperationArtifactsParams, edit ...RequestEditorFn) (*Response[OperationArtifactViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operations/%s/artifacts", projectId, operationId)
+	if params != nil {
+		r.query("target", params.Target, false)
+		r.query("kind", params.Kind, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[OperationArtifactViewList](ctx, c, r, edit)
 }
 
 // CancelOperationWithResponse is POST /api/v1/projects/{project_id}/operations/{operation_id}/cancel: Stop a run at a safe point

@@ -1440,6 +1440,16 @@ var enums = map[string][]string{
 		"compensating",
 		"reconciled",
 	},
+	"OperationArtifactView.kind": {
+		"file",
+		"backup",
+		"package",
+	},
+	"OperationArtifactView.role": {
+		"produced",
+		"used",
+		"removed",
+	},
 	"OperationEndView.status": {
 		"queued",
 		"running",
@@ -2113,6 +2123,11 @@ var enums = map[string][]string{
 		"closed",
 		"present",
 	},
+	"list-fleet-operation-artifacts.kind": {
+		"file",
+		"backup",
+		"package",
+	},
 	"list-fleet-operation-targets.status": {
 		"waiting",
 		"running",
@@ -2214,6 +2229,11 @@ var enums = map[string][]string{
 	"list-nodes.tainted": {
 		"true",
 		"false",
+	},
+	"list-operation-artifacts.kind": {
+		"file",
+		"backup",
+		"package",
 	},
 	"list-operation-definitions.status": {
 		"draft",

@@ -179,10 +179,7 @@ func (s *Service) registerChecks(api *httpapi.API) {
 
 // judge checks a document and compares it with what is kept.
 func (s *Service) judge(ctx context.Context, source string) (Report, error) {
-	d, problems := parse(source)
-	if len(problems) == 0 {
-		problems = Lint(d)
-	}
+	d, problems := checked(source)
 	r := Report{Valid: len(problems) == 0, Problems: make([]ProblemView, len(problems))}
 	for i, p := range problems {
 		r.Problems[i] = ProblemView(p)

@@ -89,6 +89,33 @@ func fields(err error) string {
 	return strings.Join(lines, "\n")
 }
 
+// A field that does not exist, or has a value of another type, hides nothing else that is
+// wrong, and what is wrong is said once.
+func TestEveryProblemIsNamedBesideAnUnknownField(t *testing.T) {
+	text := sound
+	for old, with := range map[string]string{
+		"risk: medium": "risk: medium\nrisky: yes", "kind: file.render": "kind: shell.run",
+		"max_duration_seconds: 600": "max_duration_seconds: soon",
+	} {
+		if !strings.Contains(text, old) {
+			t.Fatalf("the sound definition has no %q", old)
+		}
+		text = strings.Replace(text, old, with, 1)
+	}
+	_, err := Parse(text)
+	got := fields(err)
+	for _, want := range []string{
+		"risky: there is no field", "steps.0.kind: ", "max_duration_seconds: must be a whole number",
+	} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%q is not named once in:\n%s", want, got)
+		}
+	}
+	if strings.Count(got, "max_duration_seconds: ") != 1 {
+		t.Errorf("one problem is named twice:\n%s", got)
+	}
+}
+
 // Each row breaks the sound definition in one way and names the path and a word of
 // the complaint.
 func TestLintNamesThePathOfEveryProblem(t *testing.T) {

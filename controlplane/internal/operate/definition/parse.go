@@ -59,35 +59,54 @@ func (p Problems) fault() error {
 // Parse reads a document as YAML or JSON and checks it as a whole. The definition is
 // complete: what the document leaves out has its default.
 func Parse(source string) (Definition, error) {
-	d, problems := parse(source)
-	if len(problems) == 0 {
-		problems = Lint(d)
-	}
+	d, problems := checked(source)
 	return d, problems.fault()
 }
 
-func parse(source string) (Definition, Problems) {
-	var d Definition
-	var problems Problems
+// checked reads a document and names everything that is wrong with it.
+func checked(source string) (Definition, Problems) {
+	d, problems, read := parse(source)
+	if !read {
+		return d, problems
+	}
+	for _, one := range Lint(d) {
+		if !slices.ContainsFunc(problems, one.follows) {
+			problems = append(problems, one)
+		}
+	}
+	return d, problems
+}
+
+// follows reports whether a problem is there because of another one: a value of the wrong
+// type is not there for whoever looks at it later.
+func (p Problem) follows(from Problem) bool {
+	return p.Path == from.Path || strings.HasPrefix(p.Path, from.Path+".")
+}
+
+// parse reads a document. If it could be read, what is wrong with its form is left out of
+// the definition, and the rest can be looked at.
+func parse(source string) (d Definition, problems Problems, read bool) {
 	raw, err := toJSON(source)
 	if err != nil {
 		problems.add("", "%v", err)
-		return d, problems
+		return d, problems, false
 	}
 	var document any
 	if err := decodeNumbers(raw, &document); err != nil {
 		problems.add("", "%v", err)
-		return d, problems
+		return d, problems, false
 	}
-	if shape("", document, reflect.TypeFor[Definition](), &problems); len(problems) > 0 {
-		return d, problems
+	if _, object := document.(map[string]any); !object {
+		problems.add("", "must be an object")
+		return d, problems, false
 	}
-	if err := json.Unmarshal(raw, &d); err != nil {
+	shape("", document, reflect.TypeFor[Definition](), &problems)
+	if err := json.Unmarshal(raw, &d); err != nil && len(problems) == 0 { // otherwise the problems say so
 		problems.add("", "%v", err)
-		return d, problems
+		return d, problems, false
 	}
 	d.complete()
-	return d, nil
+	return d, problems, true
 }
 
 // complete fills in what a document may leave out.

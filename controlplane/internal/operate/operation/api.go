@@ -138,6 +138,7 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerAdmin(api)
 	s.registerAdminActs(api)
 	s.registerLogs(api)
+	s.registerArtifacts(api)
 }
 
 // of reads a run of a project; a zero project is any.

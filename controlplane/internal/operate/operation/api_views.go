@@ -283,7 +283,7 @@ type PlanView struct {
 	Approval       string              `json:"approval" doc:"The role that must approve, or none."`
 	Policy         []PolicyView        `json:"policy" nullable:"false"`
 	PolicyDecision *VerdictView        `json:"policy_decision,omitempty" doc:"What the policy document of the platform decided; absent: none decides."`
-	PlanHash       string              `json:"plan_hash" doc:"Name it in the request: it is refused if the plan has changed since."`
+	PlanHash       string              `json:"plan_hash" doc:"Name it in the request: it is refused if the plan has changed since. Empty: nothing would be done on any node."`
 }
 
 // PlannedStepView is a step of a plan.

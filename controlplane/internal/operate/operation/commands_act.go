@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -104,6 +105,13 @@ func (s *Service) Unpause(ctx context.Context, of id.Operation, reason string) (
 		if err != nil {
 			return o, err
 		}
+		d, err := frozen(ctx, tx, o)
+		if err != nil {
+			return o, err
+		}
+		if err := s.mayGoOn(ctx, tx, all[0], d); err != nil {
+			return o, err
+		}
 		row, err := operationdb.New(tx).Unpause(ctx, operationdb.UnpauseParams{
 			ID: o.ID, Forgiven: all[0].Counts[TargetFailed],
 		})
@@ -184,21 +192,22 @@ func (s *Service) Retry(ctx context.Context, of id.Operation, targets []id.Opera
 				return o, conflict(o, "is %s: only what failed, was canceled or is paused can be resumed", o.Status)
 			}
 		}
-		if _, err := definition.ForRun(ctx, tx, o.Ref); err != nil {
+		v, err := definition.ForRun(ctx, tx, o.Ref)
+		if err != nil {
 			return o, err // it was retired since
 		}
 		q := operationdb.New(tx)
-		n, err := q.Revive(ctx, operationdb.ReviveParams{OperationID: o.ID, Targets: texts(targets)})
+		n, err := revive(ctx, tx, o, targets)
 		if err != nil {
-			return o, fmt.Errorf("revive targets of operation %s: %w", o.ID, err)
-		}
-		if n == 0 || len(targets) > 0 && int(n) != len(targets) {
-			return o, conflict(o, "has no such target that could be resumed")
+			return o, err
 		}
 		metadata := map[string]any{"targets": n, "prior_status": o.Status}
 		// What stays failed does not count against those that go on.
 		all, err := counted(ctx, tx, []Operation{o})
 		if err != nil {
+			return o, err
+		}
+		if err := s.mayGoOn(ctx, tx, all[0], v.Definition); err != nil {
 			return o, err
 		}
 		forgiven := all[0].Counts[TargetFailed]
@@ -222,6 +231,29 @@ func (s *Service) Retry(ctx context.Context, of id.Operation, targets []id.Opera
 		}
 		return now, publish(ctx, tx, eventwire.OperationRequested, now, "it is resumed where it stopped")
 	})
+}
+
+// revive has targets wait again, and says how many. Targets that nobody reaches any more,
+// because their allocation has ended, refuse a request that names them, or has no other.
+func revive(ctx context.Context, tx pgx.Tx, o Operation, targets []id.OperationTarget) (int64, error) {
+	q, only := operationdb.New(tx), texts(targets)
+	n, err := q.Revive(ctx, operationdb.ReviveParams{OperationID: o.ID, Targets: only})
+	if err != nil {
+		return 0, fmt.Errorf("revive targets of operation %s: %w", o.ID, err)
+	}
+	if n > 0 && (len(only) == 0 || int(n) == len(only)) {
+		return n, nil
+	}
+	gone, err := q.Unreachable(ctx, operationdb.UnreachableParams{OperationID: o.ID, Targets: only})
+	if err != nil {
+		return 0, fmt.Errorf("look which allocations of operation %s have ended: %w", o.ID, err)
+	}
+	if len(gone) > 0 {
+		return 0, fault.New(fault.Conflict, "allocation_ended",
+			"the allocation through which operation %s reached %s has ended", o.ID, strings.Join(gone, ", ")).
+			WithRemedy("run it on what the project has now: gpuaas operation again %s", o.ID)
+	}
+	return 0, conflict(o, "has no such target that could be resumed")
 }
 
 // Again is the request that a run was made by, for a new run that is linked to it. The

@@ -307,9 +307,13 @@ func (s *Service) settleOne(ctx context.Context, tx pgx.Tx, o Operation, d defin
 		if err != nil {
 			return err
 		}
-		if refused.Code == "" {
+		switch refused.Code {
+		case "":
 			a.status = TargetRunning
 			return nil
+		case codePaused: // it goes on with the run
+			a.status, a.trouble = TargetWaiting, Trouble{}
+			return hold(ctx, tx, a)
 		}
 		a.trouble.Message += "; it was given nothing more: " + refused.Message
 	}
@@ -323,6 +327,16 @@ func (s *Service) settleOne(ctx context.Context, tx pgx.Tx, o Operation, d defin
 		ErrorClass: a.trouble.Class, ErrorMessage: a.trouble.Message, ErrorRemedy: a.trouble.Remedy,
 	}); err != nil {
 		return fmt.Errorf("end target %s: %w", a.target.ID, err)
+	}
+	return nil
+}
+
+// hold has a target wait with the rest of its steps until its run goes on.
+func hold(ctx context.Context, tx pgx.Tx, a *settlement) error {
+	if err := operationdb.New(tx).Hold(ctx, operationdb.HoldParams{
+		ID: a.target.ID, StepIndex: a.index, Changed: a.changed,
+	}); err != nil {
+		return fmt.Errorf("have target %s wait: %w", a.target.ID, err)
 	}
 	return nil
 }

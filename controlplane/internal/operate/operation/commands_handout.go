@@ -63,7 +63,9 @@ func (s *Service) handOutMore(ctx context.Context, tx pgx.Tx, o Operation, d def
 
 // handOutFirst gives the first nodes of a new run their work. Its request has just been
 // asked about in the same transaction: policies and rights are not asked again.
-func (s *Service) handOutFirst(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (Operation, error) {
+func (s *Service) handOutFirst(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (Operation,
+	error,
+) {
 	if !o.hasRoom() {
 		return o, nil
 	}
@@ -133,10 +135,7 @@ func (t Target) refused() TargetStatus {
 func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition,
 	e policy.Effective,
 ) (Trouble, error) {
-	r := policyRequest(d, o.Owner)
-	r.Caller, r.TargetKind, r.OnlyPlan = o.By, o.TargetKind, o.OnlyPlan
-	r.Targets, r.Concurrency = int(total(o.Counts)), int(o.Limits.MaxConcurrency)
-	v, denied := policy.Check(ctx, tx, e, r, s.decider)
+	v, denied := policy.Check(ctx, tx, e, o.policyRequest(d, o.answersFor()), s.decider)
 	if err := noteDecision(ctx, tx, o, v); err != nil {
 		return Trouble{}, err
 	}
@@ -150,15 +149,24 @@ func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d de
 	if o.Owner.platform() {
 		right, where = auth.OperationRunOnFleet, "on the fleet"
 	}
-	may, err := s.members.StillMay(ctx, tx, o.By, right, o.on())
+	may, err := s.members.StillMay(ctx, tx, o.answersFor(), right, o.on())
 	if err != nil || may {
 		return Trouble{}, err
 	}
 	return Trouble{
 		Code: "insufficient_permissions", Class: agentwire.FailurePolicy,
-		Message: "whoever asked for it may not run operations " + where + " any more",
+		Message: "whoever asked for it, or resumed it, may not run operations " + where + " any more",
 		Remedy:  "somebody who may has to run it again: gpuaas operation again " + o.ID.String(),
 	}, nil
+}
+
+// policyRequest is what policies are asked about a run that goes on for somebody. Its
+// targets are counted.
+func (o Operation) policyRequest(d definition.Definition, caller string) policy.Request {
+	r := policyRequest(d, o.Owner)
+	r.Caller, r.TargetKind, r.OnlyPlan = caller, o.TargetKind, o.OnlyPlan
+	r.Targets, r.Concurrency = int(total(o.Counts)), int(o.Limits.MaxConcurrency)
+	return r
 }
 
 // noteDecision keeps what the policy document decided, if that is news.

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,16 +11,54 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/operate/definition"
+	"gpuaas/controlplane/internal/operate/operation/internal/operationdb"
 	"gpuaas/controlplane/internal/operate/policy"
 )
 
-// stillUsable asks again whether whoever asked may use a node of a project: their own, or
-// any with the permission for those of others.
+// codePaused is why a target is given nothing more for now.
+const codePaused = "operation_paused"
+
+// answersFor is who a run is done for: whoever resumed it last, or else whoever asked.
+func (o Operation) answersFor() string {
+	if n := len(o.ResumedBy); n > 0 {
+		return o.ResumedBy[n-1]
+	}
+	return o.By
+}
+
+// mayGoOn refuses to let a run go on for somebody who could not ask for it: policies are
+// asked about them, and all nodes that wait must be theirs, unless they may use those of
+// others.
+func (s *Service) mayGoOn(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) error {
+	who := auth.From(ctx)
+	e, err := policy.Get(ctx, tx, policy.Owner(o.Owner), o.Ref.Type)
+	if err != nil {
+		return err
+	}
+	if _, err := policy.Check(ctx, tx, e, o.policyRequest(d, who.ID), s.decider); err != nil {
+		return err
+	}
+	if o.Owner.platform() || who.Decide(auth.AllocationManage, o.on()) == auth.Allowed {
+		return nil
+	}
+	others, err := operationdb.New(tx).OfOthers(ctx, operationdb.OfOthersParams{OperationID: o.ID, Who: who.ID})
+	if err != nil {
+		return fmt.Errorf("look whose nodes operation %s is about: %w", o.ID, err)
+	}
+	if len(others) > 0 {
+		return fault.New(fault.Forbidden, "ownership_required", "the node %s belongs to somebody else of the project",
+			others[0]).WithRemedy("ask whoever rented it, or an administrator of the project")
+	}
+	return nil
+}
+
+// stillUsable asks again whether whoever a run is done for may use a node of a project:
+// their own, or any with the permission for those of others.
 func (s *Service) stillUsable(ctx context.Context, tx pgx.Tx, o Operation, at place) (Trouble, error) {
-	if s.members == nil || o.Owner.platform() || at.TenantBy == o.By {
+	if s.members == nil || o.Owner.platform() || at.TenantBy == o.answersFor() {
 		return Trouble{}, nil
 	}
-	may, err := s.members.StillMay(ctx, tx, o.By, auth.AllocationManage, o.on())
+	may, err := s.members.StillMay(ctx, tx, o.answersFor(), auth.AllocationManage, o.on())
 	if err != nil || may {
 		return Trouble{}, err
 	}
@@ -36,7 +75,7 @@ func (s *Service) follow(ctx context.Context, tx pgx.Tx, o Operation, d definiti
 	Trouble, error,
 ) {
 	if o.Pause.At != nil && a.next != probe {
-		return Trouble{Code: "operation_paused", Message: "the run is paused"}, nil
+		return Trouble{Code: codePaused, Message: "the run is paused"}, nil
 	}
 	all, err := counted(ctx, tx, []Operation{o}) // policies are asked about as many targets as ever
 	if err != nil {

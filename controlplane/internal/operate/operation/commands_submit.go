@@ -42,12 +42,12 @@ func (s *Service) Submit(ctx context.Context, ask Ask) (Operation, error) {
 		if err != nil {
 			return err
 		}
+		if p.fitting() == 0 {
+			return nothingToDo(p)
+		}
 		if ask.PlanHash != "" && ask.PlanHash != p.Hash {
 			return fault.New(fault.Conflict, "operation_plan_stale", "what the request would do has changed since it was planned").
 				WithRemedy("look at the plan again: gpuaas operation run %s --dry-run", p.Version.Ref())
-		}
-		if p.fitting() == 0 {
-			return nothingToDo(p)
 		}
 		if o, err = s.insert(ctx, tx, ask, p); err != nil {
 			return err
@@ -126,7 +126,9 @@ func (s *Service) plan(ctx context.Context, tx pgx.Tx, ask *Ask) (Plan, error) {
 		return p, err
 	}
 	p.Limits, p.Narrowed = limited(ask.Limits, p.Version.Definition, p.Policy, p.fitting())
-	p.Hash, err = p.fingerprint(ask.Owner, ask.OnlyPlan)
+	if p.fitting() > 0 { // nobody can run what does nothing
+		p.Hash, err = p.fingerprint(ask.Owner, ask.OnlyPlan)
+	}
 	return p, err
 }
 

@@ -37,7 +37,7 @@ func measure(ctx context.Context, o Operation) {
 
 // measureTarget counts a target that ended, and its steps.
 func measureTarget(ctx context.Context, o Operation, s settlement) {
-	if s.status == TargetRunning {
+	if s.status == TargetRunning || s.status == TargetWaiting {
 		return
 	}
 	class := s.trouble.Class

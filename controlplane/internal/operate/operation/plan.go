@@ -48,7 +48,7 @@ type Plan struct {
 	Limits   FixedLimits
 	Narrowed []string // how the policy narrows the request, as sentences
 	AsRoot   bool     // a project has nodes changed as root
-	Hash     string
+	Hash     string   // empty: nothing would be done on any node
 }
 
 // PlannedTarget is a node that a request means.
@@ -94,7 +94,7 @@ func (p Plan) Says() []string {
 	if role := p.Version.Approval; role != definition.NoApproval {
 		says = append(says, fmt.Sprintf("somebody else with the role %s must approve it", role))
 	}
-	if p.AsRoot {
+	if p.AsRoot && n > 0 {
 		says = append(says, "these nodes are installed anew when they are released, because the run changes them as root")
 	}
 	if p.Verdict.Document != "" {

@@ -133,17 +133,39 @@ UPDATE operation_targets SET status = sqlc.arg(status)::text, step_index = sqlc.
     error_message = sqlc.arg(error_message), error_remedy = sqlc.arg(error_remedy), finished_at = clock_timestamp()
 WHERE id = sqlc.arg(id);
 
+-- Hold has a target wait for the rest of its steps.
+-- name: Hold :exec
+UPDATE operation_targets SET status = 'waiting', step_index = sqlc.arg(step_index), probing = false,
+    changed = changed OR sqlc.arg(changed)::boolean, finished_at = NULL
+WHERE id = sqlc.arg(id);
+
 -- EndWaiting ends the targets that nobody has.
 -- name: EndWaiting :execrows
 UPDATE operation_targets SET status = 'canceled', error_code = sqlc.arg(error_code), error_class = 'cancelled',
     error_message = sqlc.arg(error_message), finished_at = clock_timestamp()
 WHERE operation_id = sqlc.arg(operation_id) AND status = 'waiting';
 
--- Revive has targets wait again that did not succeed.
+-- Revive has targets wait again that did not succeed. Those whose allocation has ended stay as they are: nobody reaches them any more.
 -- name: Revive :execrows
-UPDATE operation_targets SET status = 'waiting', finished_at = NULL, looks = 0
-WHERE operation_id = sqlc.arg(operation_id) AND status IN ('failed', 'canceled', 'skipped')
-  AND (sqlc.arg(targets)::uuid[] = '{}' OR id = ANY (sqlc.arg(targets)::uuid[]));
+UPDATE operation_targets t SET status = 'waiting', finished_at = NULL, looks = 0
+WHERE t.operation_id = sqlc.arg(operation_id) AND t.status IN ('failed', 'canceled', 'skipped')
+  AND (sqlc.arg(targets)::uuid[] = '{}' OR t.id = ANY (sqlc.arg(targets)::uuid[]))
+  AND (t.allocation_id IS NULL OR EXISTS (SELECT FROM allocations a
+       WHERE a.id = t.allocation_id AND a.status = 'active' AND a.release_requested_at IS NULL));
+
+-- Unreachable are the hosts of targets that could go on if their allocation had not ended.
+-- name: Unreachable :many
+SELECT t.hostname FROM operation_targets t JOIN allocations a ON a.id = t.allocation_id
+WHERE t.operation_id = sqlc.arg(operation_id) AND t.status IN ('failed', 'canceled', 'skipped')
+  AND (sqlc.arg(targets)::uuid[] = '{}' OR t.id = ANY (sqlc.arg(targets)::uuid[]))
+  AND (a.status <> 'active' OR a.release_requested_at IS NOT NULL)
+ORDER BY t.position LIMIT 20;
+
+-- OfOthers are the hosts of waiting targets that somebody else rents.
+-- name: OfOthers :many
+SELECT t.hostname FROM operation_targets t JOIN allocations a ON a.id = t.allocation_id
+WHERE t.operation_id = sqlc.arg(operation_id) AND t.status = 'waiting' AND a.requested_by <> sqlc.arg(who)::text
+ORDER BY t.position LIMIT 1;
 
 -- name: Move :one
 UPDATE operations SET status = sqlc.arg(to_status)::text, row_version = row_version + 1, updated_at = clock_timestamp(),

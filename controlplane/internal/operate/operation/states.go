@@ -90,13 +90,14 @@ const (
 	TargetCancel  TargetEvent = "cancel"
 	TargetSkip    TargetEvent = "skip"
 	TargetRevive  TargetEvent = "resume"
+	TargetHold    TargetEvent = "hold"
 )
 
 // TargetLifecycle is the lifecycle of a target of a run.
 var TargetLifecycle = lifecycle.Table[TargetStatus, TargetEvent]{
 	Noun: "operation_target", Title: "Operation target lifecycle", Initial: []TargetStatus{TargetWaiting, TargetSkipped},
 	States: []lifecycle.State[TargetStatus]{
-		{Name: TargetWaiting, Meaning: "its turn has not come, or it is to be resumed", Tone: lifecycle.Idle},
+		{Name: TargetWaiting, Meaning: "its turn has not come, it is to be resumed, or the run was paused in the middle of it", Tone: lifecycle.Idle},
 		{Name: TargetRunning, Meaning: "its node has the steps", Tone: lifecycle.Info, StuckAfter: 24 * time.Hour},
 		{Name: TargetSucceeded, Meaning: "all steps are done", Tone: lifecycle.OK, Terminal: true},
 		{Name: TargetFailed, Meaning: "a step failed; a resume goes on there", Tone: lifecycle.Bad},
@@ -111,6 +112,7 @@ var TargetLifecycle = lifecycle.Table[TargetStatus, TargetEvent]{
 		{From: TargetRunning, Event: TargetSucceed, To: TargetSucceeded, Owner: byWorkflow},
 		{From: TargetRunning, Event: TargetFail, To: TargetFailed, Owner: byWorkflow},
 		{From: TargetRunning, Event: TargetCancel, To: TargetCanceled, Owner: byWorkflow},
+		{From: TargetRunning, Event: TargetHold, To: TargetWaiting, Owner: byWorkflow},
 		{From: TargetFailed, Event: TargetRevive, To: TargetWaiting, Owner: byCaller},
 		{From: TargetCanceled, Event: TargetRevive, To: TargetWaiting, Owner: byCaller},
 		{From: TargetSkipped, Event: TargetRevive, To: TargetWaiting, Owner: byCaller},

@@ -548,6 +548,24 @@ func (q *Queries) HandOut(ctx context.Context, arg HandOutParams) error {
 	return err
 }
 
+const hold = `-- name: Hold :exec
+UPDATE operation_targets SET status = 'waiting', step_index = $1, probing = false,
+    changed = changed OR $2::boolean, finished_at = NULL
+WHERE id = $3
+`
+
+type HoldParams struct {
+	StepIndex int32
+	Changed   bool
+	ID        id.OperationTarget
+}
+
+// Hold has a target wait for the rest of its steps.
+func (q *Queries) Hold(ctx context.Context, arg HoldParams) error {
+	_, err := q.db.Exec(ctx, hold, arg.StepIndex, arg.Changed, arg.ID)
+	return err
+}
+
 const insert = `-- name: Insert :one
 INSERT INTO operations (id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, inputs, target_kind,
     target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source,
@@ -1218,6 +1236,38 @@ func (q *Queries) Next(ctx context.Context, arg NextParams) ([]OperationTarget, 
 	return items, nil
 }
 
+const ofOthers = `-- name: OfOthers :many
+SELECT t.hostname FROM operation_targets t JOIN allocations a ON a.id = t.allocation_id
+WHERE t.operation_id = $1 AND t.status = 'waiting' AND a.requested_by <> $2::text
+ORDER BY t.position LIMIT 1
+`
+
+type OfOthersParams struct {
+	OperationID id.Operation
+	Who         string
+}
+
+// OfOthers are the hosts of waiting targets that somebody else rents.
+func (q *Queries) OfOthers(ctx context.Context, arg OfOthersParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, ofOthers, arg.OperationID, arg.Who)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var hostname string
+		if err := rows.Scan(&hostname); err != nil {
+			return nil, err
+		}
+		items = append(items, hostname)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const orgOf = `-- name: OrgOf :one
 SELECT org_id FROM projects WHERE id = $1
 `
@@ -1533,9 +1583,11 @@ func (q *Queries) Resume(ctx context.Context, arg ResumeParams) (Operation, erro
 }
 
 const revive = `-- name: Revive :execrows
-UPDATE operation_targets SET status = 'waiting', finished_at = NULL, looks = 0
-WHERE operation_id = $1 AND status IN ('failed', 'canceled', 'skipped')
-  AND ($2::uuid[] = '{}' OR id = ANY ($2::uuid[]))
+UPDATE operation_targets t SET status = 'waiting', finished_at = NULL, looks = 0
+WHERE t.operation_id = $1 AND t.status IN ('failed', 'canceled', 'skipped')
+  AND ($2::uuid[] = '{}' OR t.id = ANY ($2::uuid[]))
+  AND (t.allocation_id IS NULL OR EXISTS (SELECT FROM allocations a
+       WHERE a.id = t.allocation_id AND a.status = 'active' AND a.release_requested_at IS NULL))
 `
 
 type ReviveParams struct {
@@ -1543,7 +1595,7 @@ type ReviveParams struct {
 	Targets     []string
 }
 
-// Revive has targets wait again that did not succeed.
+// Revive has targets wait again that did not succeed. Those whose allocation has ended stay as they are: nobody reaches them any more.
 func (q *Queries) Revive(ctx context.Context, arg ReviveParams) (int64, error) {
 	result, err := q.db.Exec(ctx, revive, arg.OperationID, arg.Targets)
 	if err != nil {
@@ -1911,4 +1963,38 @@ func (q *Queries) Unpause(ctx context.Context, arg UnpauseParams) (Operation, er
 		&i.PolicyDecisions,
 	)
 	return i, err
+}
+
+const unreachable = `-- name: Unreachable :many
+SELECT t.hostname FROM operation_targets t JOIN allocations a ON a.id = t.allocation_id
+WHERE t.operation_id = $1 AND t.status IN ('failed', 'canceled', 'skipped')
+  AND ($2::uuid[] = '{}' OR t.id = ANY ($2::uuid[]))
+  AND (a.status <> 'active' OR a.release_requested_at IS NOT NULL)
+ORDER BY t.position LIMIT 20
+`
+
+type UnreachableParams struct {
+	OperationID id.Operation
+	Targets     []string
+}
+
+// Unreachable are the hosts of targets that could go on if their allocation had not ended.
+func (q *Queries) Unreachable(ctx context.Context, arg UnreachableParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, unreachable, arg.OperationID, arg.Targets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var hostname string
+		if err := rows.Scan(&hostname); err != nil {
+			return nil, err
+		}
+		items = append(items, hostname)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
