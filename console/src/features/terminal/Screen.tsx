@@ -71,7 +71,8 @@ function begin(place: HTMLElement, label: string, open: Props['open'], say: (sta
   fit.fit()
   let gone = false
   let session: Session | undefined
-  screen.onData((text) => session?.type(text))
+  let early = ''
+  screen.onData((text) => (session ? session.type(text) : (early += text)))
   screen.onResize(({ cols, rows }) => session?.resize(cols, rows))
   const resized = new ResizeObserver(() => fit.fit())
   resized.observe(place)
@@ -91,6 +92,7 @@ function begin(place: HTMLElement, label: string, open: Props['open'], say: (sta
           if (!gone) say({ is: 'over', why })
         },
       })
+      if (early) session.type(early)
       started(session)
     })
     .catch((error: unknown) => {

@@ -43,7 +43,6 @@ describe('a terminal session', () => {
 
   it('types and resizes once there is a shell', () => {
     const { session, socket, ready, shown } = begin()
-    session.type('too early')
     session.resize(80, 24)
     expect(socket.sent).toEqual([])
     socket.says({ type: 'session_ready', session_id: '1' })
@@ -54,6 +53,22 @@ describe('a terminal session', () => {
     expect(JSON.parse(socket.sent[1] as string)).toEqual({ type: 'resize', cols: 1000, rows: 24 })
     socket.onmessage?.({ data: new TextEncoder().encode('hi').buffer })
     expect(shown).toHaveBeenCalledWith(new TextEncoder().encode('hi'))
+  })
+
+  it('keeps what is typed while it opens, whole or not at all', () => {
+    const early = begin()
+    early.session.type('echo 01')
+    early.session.type('23\r')
+    expect(early.socket.sent).toEqual([])
+    early.socket.says({ type: 'session_ready', session_id: '1' })
+    early.session.type('ls\r')
+    expect(early.socket.sent.map((s) => new TextDecoder().decode(s as Uint8Array))).toEqual(['echo 0123\r', 'ls\r'])
+
+    const much = begin()
+    much.session.type('x'.repeat(20 << 10))
+    much.session.type('y')
+    much.socket.says({ type: 'session_ready', session_id: '1' })
+    expect(much.socket.sent).toEqual([])
   })
 
   it('cuts what is pasted into messages that the control plane accepts', () => {

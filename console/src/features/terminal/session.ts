@@ -47,6 +47,8 @@ export class Session {
   private socket: WebSocket
   private open = false
   private ended = false
+  private early = ''
+  private tooMuch = false
   private on: Handlers
 
   constructor(opened: Pick<Opened, 'token' | 'websocket_path'>, on: Handlers, origin = window.location.origin, Socket = WebSocket) {
@@ -58,9 +60,14 @@ export class Session {
     this.socket.onclose = (e) => this.over(lost(e.code))
   }
 
-  /** type sends keys. What is typed before there is a shell is lost, as on a terminal. */
+  /** type sends keys. What is typed before there is a shell waits for it, all or nothing: half a line is worse than none. */
   type(text: string) {
-    if (!this.open) return
+    if (this.ended) return
+    if (!this.open) {
+      this.early = this.tooMuch ? '' : this.early + text
+      this.tooMuch ||= this.early.length > mostAtOnce
+      return
+    }
     const bytes = new TextEncoder().encode(text)
     for (let at = 0; at < bytes.length; at += mostAtOnce) this.socket.send(bytes.subarray(at, at + mostAtOnce))
   }
@@ -82,6 +89,8 @@ export class Session {
     if (frame.type === 'session_ready') {
       this.open = true
       this.on.ready()
+      if (!this.tooMuch && this.early) this.type(this.early)
+      this.early = ''
     } else if (frame.type === 'session_error' || frame.type === 'session_closed') this.over(endingOf(frame))
   }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
@@ -76,7 +77,9 @@ type Path struct {
 func (p Path) ref() (Ref, error) {
 	name, err := ParseRef(p.DefinitionID)
 	if err != nil {
-		return Ref{}, notFound(Ref{p.DefinitionID, "?"})
+		return Ref{}, fault.New(fault.NotFound, "not_found", "%q is not the name of a version", p.DefinitionID).
+			WithRemedy("write TYPE@VERSION, such as node.health.check@v1; see which there are: " +
+				"gpuaas operation definition list")
 	}
 	return name, nil
 }
