@@ -61,7 +61,7 @@ func lastsText(hours *float64) string {
 	case hours == nil:
 		return "for ever"
 	case *hours < 1:
-		return (time.Duration(*hours * float64(time.Hour))).Round(time.Second).String()
+		return time.Duration(*hours * float64(time.Hour)).Round(time.Second).String()
 	case *hours >= 48:
 		return fmt.Sprintf("%.1f days", *hours/24)
 	}

@@ -212,22 +212,6 @@ func (s Standing) insufficient(asked int64, window time.Duration) error {
 		WithRemedy("ask for less, release something, or have the tenant credited: gpuaas billing balance shows what it has")
 }
 
-// mostApart is how far two clocks may be apart before nothing is charged.
-const mostApart = 2 * time.Minute
-
-// agree refuses to charge by a clock that another one contradicts: who is ahead by a day
-// would charge everybody a day, and release those who cannot pay it.
-func agree(database, here time.Time) error {
-	apart := database.Sub(here).Abs()
-	if apart <= mostApart {
-		return nil
-	}
-	return fault.New(fault.Unavailable, "clocks_differ",
-		"the clocks of the database and of this process are %s apart: nothing is charged until they agree",
-		apart.Round(time.Second)).
-		WithRemedy("see which of them is wrong, and have it synchronised; what was used meanwhile is charged then")
-}
-
 func noAccount() error {
 	return fault.New(fault.NotFound, "billing_account_missing", "the tenant has no billing account").
 		WithRemedy("an administrator of the platform opens one: gpuaas billing account set --tenant TENANT --currency USD")

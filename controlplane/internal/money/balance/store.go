@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance/internal/balancedb"
 )
@@ -18,7 +19,7 @@ func from(r balancedb.Balance) Standing {
 	entered, _ := exactly(r.EnteredRate) // the database holds its form; of no row it is empty
 	return Standing{
 		entered: entered,
-		Org: r.OrgID, Version: r.Version, Status: Status(r.Status), Since: r.Since,
+		Org:     r.OrgID, Version: r.Version, Status: Status(r.Status), Since: r.Since,
 		Settings: Settings{
 			Payment: Payment(r.Payment), CreditLine: r.CreditLineMinor, LowMinor: r.LowMinor, LowFor: seconds(r.LowSeconds),
 			ReleaseFor: seconds(r.ReleaseSeconds), Grace: seconds(r.GraceSeconds), RearmPercent: r.RearmPercent,
@@ -76,7 +77,7 @@ func (s *Service) clocksAgree(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read clock: %w", err)
 	}
-	return agree(at, time.Now())
+	return postgres.ClocksAgree(at, time.Now())
 }
 
 // standings are how all tenants stand that are held to a limit.

@@ -30,9 +30,9 @@ func (s *Service) Close(ctx context.Context, org id.Org, month time.Time) (Docum
 		if err != nil {
 			return err
 		}
-		now, err := s.clock(ctx, q)
+		now, err := s.closing(ctx, q)
 		if err != nil {
-			return fmt.Errorf("read clock: %w", err)
+			return err
 		}
 		open, err := q.LockPeriod(ctx, org.String())
 		if err != nil {
@@ -95,9 +95,9 @@ func issue(ctx context.Context, q *statementdb.Queries, d Document) error {
 func (s *Service) CloseDue(ctx context.Context, alive func()) error {
 	ctx = auth.With(ctx, auth.System("billing"))
 	q := statementdb.New(s.db)
-	now, err := s.clock(ctx, q)
+	now, err := s.closing(ctx, q)
 	if err != nil {
-		return fmt.Errorf("read clock: %w", err)
+		return err
 	}
 	due, err := q.Due(ctx, now.Add(-s.closeAfter))
 	if err != nil {

@@ -2,6 +2,7 @@ package statement
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"gpuaas/controlplane/internal/engine/durable"
@@ -22,6 +23,7 @@ type Config struct {
 	CloseAfter time.Duration
 	Every      time.Duration    // how often months are closed and the ledger is compared
 	Clock      func() time.Time // nil: that of the database
+	Here       func() time.Time // the clock of this process, which must agree; nil: the real one, or Clock where that is given
 }
 
 // Service holds the commands and queries of the package. Any number of replicas may run
@@ -33,6 +35,7 @@ type Service struct {
 	closeAfter time.Duration
 	every      time.Duration
 	clock      func(context.Context, *statementdb.Queries) (time.Time, error)
+	here       func() time.Time
 }
 
 // New makes the service. It connects to nothing.
@@ -46,7 +49,23 @@ func New(cfg Config) *Service {
 		}
 		return q.Now(ctx)
 	}
+	switch s.here = time.Now; {
+	case cfg.Here != nil:
+		s.here = cfg.Here
+	case cfg.Clock != nil:
+		s.here = cfg.Clock
+	}
 	return s
+}
+
+// closing is the time by which months are closed, if this process agrees to it: what is
+// closed too early stays closed.
+func (s *Service) closing(ctx context.Context, q *statementdb.Queries) (time.Time, error) {
+	now, err := s.clock(ctx, q)
+	if err != nil {
+		return now, fmt.Errorf("read clock: %w", err)
+	}
+	return now, postgres.ClocksAgree(now, s.here())
 }
 
 // Tend keeps the schedule by which months are closed and the ledger is compared.

@@ -386,3 +386,22 @@ func BenchmarkStatementOfTenThousandAllocations(b *testing.B) {
 		}
 	}
 }
+
+// What is closed too early stays closed, so a clock that is ahead closes nothing.
+func TestAClockThatIsAheadClosesNoMonth(t *testing.T) {
+	w := newWorld(t)
+	w.now = month(4).Add(7 * hour)
+	ahead := statement.New(statement.Config{
+		DB: w.db, Issuer: "Example Cloud", CloseAfter: 6 * hour, Clock: func() time.Time { return w.now },
+		Here: func() time.Time { return w.now.Add(-14 * 24 * hour) },
+	})
+	if err := ahead.CloseDue(t.Context(), func() {}); fault.CodeOf(err) != "clocks_differ" {
+		t.Errorf("by schedule: %v", err)
+	}
+	if _, err := ahead.Close(t.Context(), w.org, month(2)); fault.CodeOf(err) != "clocks_differ" {
+		t.Errorf("by hand: %v", err)
+	}
+	if n := w.number(t, `SELECT count(*) FROM billing_statements`); n != 0 {
+		t.Errorf("%d statements", n)
+	}
+}
