@@ -13,13 +13,14 @@ type BillingConfig struct {
 	Window         time.Duration `koanf:"window" doc:"how often balances are looked at, for warnings and releases; how far a tenant can go beyond its limit is what it uses in that time"`
 	CloseAfter     time.Duration `koanf:"close_after" doc:"how long after its end a month is closed and its statement issued; what is booked after that goes to the next one"`
 	CompareEvery   time.Duration `koanf:"compare_every" doc:"how often months that are over are closed, and the ledger is compared with rated usage"`
+	MostRelief     time.Duration `koanf:"most_relief" doc:"how much of one repair or quarantine is given back to the tenant by itself, because operators decide how long they last; what goes beyond is for whoever may give credits"`
 	SilenceAfter   time.Duration `koanf:"silence_after" doc:"how long the agent of a rented node must be silent before that time is given back to the tenant; the control plane notices silence after nodes.offline_after"`
 }
 
 func defaultBilling() BillingConfig {
 	return BillingConfig{
 		ChargeEvery: time.Hour, Window: time.Minute, SilenceAfter: metering.LongSilence, CloseAfter: 6 * time.Hour,
-		CompareEvery: time.Hour,
+		CompareEvery: time.Hour, MostRelief: metering.MostRelief,
 	}
 }
 
@@ -38,6 +39,9 @@ func (c BillingConfig) check(bad func(string, string, ...any)) {
 	}
 	if c.CompareEvery < time.Second || c.CompareEvery > 24*time.Hour || c.CompareEvery%time.Second != 0 {
 		bad("billing.compare_every", "%s is not a whole number of seconds between a second and a day", c.CompareEvery)
+	}
+	if c.MostRelief < time.Minute || c.MostRelief > 366*24*time.Hour {
+		bad("billing.most_relief", "%s is not between a minute and a year", c.MostRelief)
 	}
 	if c.SilenceAfter < time.Minute {
 		bad("billing.silence_after", "%s is shorter than a minute", c.SilenceAfter)

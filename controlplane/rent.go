@@ -33,7 +33,9 @@ type admission struct {
 // Admit refuses what would exceed a quota, could not be charged, cannot be paid for its
 // first window, or goes beyond a budget that stops its project.
 func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) error {
-	each := account.Rented{Org: r.Org, Project: r.Project, SKU: r.SKU, GPUs: r.GPUs / max(r.Nodes, 1)}
+	each := account.Rented{
+		Org: r.Org, Project: r.Project, SKU: r.SKU, GPUs: r.GPUs / max(r.Nodes, 1), Placed: r.Placed,
+	}
 	offer, err := a.accounts.Offer(ctx, tx, each)
 	if err == nil {
 		err = payable(ctx, tx, a.balances, a.budgets, offer, r.Nodes)
@@ -41,7 +43,9 @@ func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) 
 	if err != nil {
 		return err
 	}
-	return a.quotas.Admit(ctx, tx, quota.Ask(r))
+	return a.quotas.Admit(ctx, tx, quota.Ask{
+		Org: r.Org, Project: r.Project, SKU: r.SKU, GPUs: r.GPUs, Nodes: r.Nodes, Waits: r.Waits,
+	})
 }
 
 // payable refuses what a tenant cannot pay, or a project does not mean to. The row of the
@@ -65,7 +69,9 @@ type pricing struct {
 }
 
 func rented(of allocation.Priced) account.Rented {
-	return account.Rented{Allocation: of.Allocation, Org: of.Org, Project: of.Project, SKU: of.SKU, GPUs: of.GPUs}
+	return account.Rented{
+		Allocation: of.Allocation, Org: of.Org, Project: of.Project, SKU: of.SKU, GPUs: of.GPUs, Placed: of.Placed,
+	}
 }
 
 // priced is what an allocation costs by its terms.
@@ -137,6 +143,7 @@ func (p *parts) newRent() {
 	p.accounts = account.New(p.db, p.cfg.Billing.RequireAccount)
 	meters := metering.New(metering.Config{
 		DB: p.db, Every: p.cfg.Billing.ChargeEvery, Silence: p.cfg.Billing.SilenceAfter,
+		Most: p.cfg.Billing.MostRelief,
 	})
 	p.budgets = budget.New(budget.Config{DB: p.db, First: p.cfg.Billing.first()})
 	p.balances = balance.New(balance.Config{

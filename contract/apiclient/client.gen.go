@@ -13,9 +13,10 @@ import (
 
 // Defines values for AccountTermsViewBasis.
 const (
-	FreeProject AccountTermsViewBasis = "free_project"
-	NoAccount   AccountTermsViewBasis = "no_account"
-	Priced      AccountTermsViewBasis = "priced"
+	FreeProject      AccountTermsViewBasis = "free_project"
+	NoAccount        AccountTermsViewBasis = "no_account"
+	PlacedByOperator AccountTermsViewBasis = "placed_by_operator"
+	Priced           AccountTermsViewBasis = "priced"
 )
 
 // Defines values for AgenttaskStepViewStatus.
@@ -3100,7 +3101,7 @@ type AccountTermsView struct {
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	AllocationId openapi_types.UUID `json:"allocation_id"`
 
-	// Basis priced: it is charged; free_project: the project was declared free; no_account: the tenant had no billing account.
+	// Basis priced: it is charged; free_project: the project was declared free; placed_by_operator: an operator placed it for a project that did not ask for it; no_account: the tenant had no billing account.
 	Basis AccountTermsViewBasis `json:"basis"`
 
 	// Currency Left out: there was no account.
@@ -3126,7 +3127,7 @@ type AccountTermsView struct {
 	Units int32 `json:"units"`
 }
 
-// AccountTermsViewBasis priced: it is charged; free_project: the project was declared free; no_account: the tenant had no billing account.
+// AccountTermsViewBasis priced: it is charged; free_project: the project was declared free; placed_by_operator: an operator placed it for a project that did not ask for it; no_account: the tenant had no billing account.
 type AccountTermsViewBasis string
 
 // AccountView defines model for AccountView.
@@ -3373,6 +3374,9 @@ type AllocationAdminAskBody struct {
 
 	// Capabilities Capabilities that a node must have, such as gpu.driver_series.
 	Capabilities *map[string]string `json:"capabilities,omitempty"`
+
+	// Charge Whether the tenant pays for it. Left out: if you may give and take money of tenants, or may use allocations of the project. Nobody else can have it charged.
+	Charge *bool `json:"charge,omitempty"`
 
 	// Count Nodes, each an allocation of its own; all or none. Left out: one.
 	//

@@ -157,6 +157,7 @@ var enums = map[string][]string{
 	"AccountTermsView.basis": {
 		"priced",
 		"free_project",
+		"placed_by_operator",
 		"no_account",
 	},
 	"AgenttaskStepView.status": {

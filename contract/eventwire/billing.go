@@ -8,6 +8,7 @@ const (
 	PriceChanged Type = "price.changed"
 
 	BalanceCredited Type = "payments.balance_credited"
+	LedgerCorrected Type = "billing.entry_corrected"
 	BalanceLow      Type = "billing.low_balance_warning"
 	BalanceEnding   Type = "billing.auto_release_pending"
 	BalanceDepleted Type = "billing.balance_depleted"
@@ -38,6 +39,16 @@ type Credit struct {
 	AmountMinor int64  `json:"amount_minor" doc:"in minor units"`
 	Currency    string `json:"currency" doc:"code of ISO 4217"`
 	Reference   string `json:"reference" doc:"what names it elsewhere"`
+}
+
+// LedgerCorrection is the payload of the event about an entry that was taken back.
+type LedgerCorrection struct {
+	OrgID           string `json:"org_id" format:"uuid"`
+	EntryID         string `json:"entry_id" format:"uuid" doc:"the entry of the ledger"`
+	CorrectsEntryID string `json:"corrects_entry_id" format:"uuid" doc:"the entry that was wrong"`
+	Of              string `json:"of" doc:"what the entry was that was wrong"`
+	AmountMinor     int64  `json:"amount_minor" doc:"what it changed in the balance of the tenant, in minor units; negative: it has less"`
+	Currency        string `json:"currency" doc:"code of ISO 4217"`
 }
 
 // Balance is the payload of the events about what a tenant has left.

@@ -449,6 +449,7 @@ func Events() []Definition {
 		{SKUChanged, "The catalog of what can be rented was changed.", SKU{}},
 		{PriceChanged, "A price of a SKU was set, or withdrawn before it began.", Price{}},
 		{BalanceCredited, "A tenant was given money.", Credit{}},
+		{LedgerCorrected, "An entry of the ledger of a tenant was taken back, a credit or a charge.", LedgerCorrection{}},
 		{BalanceLow, "What a tenant has left is below its threshold; told once until it was above again.", Balance{}},
 		{BalanceEnding, "What a tenant has left ends soon: its allocations will be released.", Balance{}},
 		{BalanceDepleted, "A tenant has nothing left: nothing new is let to it, and its allocations are released after its grace period.", Balance{}},

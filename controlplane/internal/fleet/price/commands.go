@@ -45,6 +45,9 @@ func Put(ctx context.Context, tx pgx.Tx, o Offer) (Price, error) {
 	if err := o.check(); err != nil {
 		return Price{}, err
 	}
+	if err := pricedb.New(tx).Begin(ctx, o.SKU); err != nil {
+		return Price{}, fmt.Errorf("wait for those who rent: %w", err)
+	}
 	row, err := pricedb.New(tx).Insert(ctx, pricedb.InsertParams{
 		ID: id.New[id.Price](), SkuID: o.SKU, Currency: o.Currency, PriceMinor: o.Minor, ValidFrom: o.From, Reason: o.Reason,
 		SetBy: auth.From(ctx).ID,

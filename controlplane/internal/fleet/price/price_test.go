@@ -234,3 +234,31 @@ func TestAPriceIsInForceInItsOwnTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A change of a SKU that is not about its price leaves prices alone, also where one has
+// begun since the SKU was read.
+func TestARenamedSKUBringsNoPriceBack(t *testing.T) {
+	w := newWorld(t)
+	if _, err := price.New(w.db).Set(t.Context(), price.Offer{SKU: h200, Currency: "USD", Minor: 400}); err != nil {
+		t.Fatal(err)
+	}
+	// It begins between the moment in which the SKU is read and the one in which it is written.
+	for _, query := range []string{
+		`CREATE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO sku_prices (id, sku_id, currency, price_minor, valid_from)
+			VALUES (gen_random_uuid(), NEW.id, 'USD', 500, transaction_timestamp()); RETURN NEW; END $$`,
+		`CREATE TRIGGER meanwhile BEFORE UPDATE ON skus FOR EACH ROW EXECUTE FUNCTION meanwhile()`,
+		`GRANT INSERT ON sku_prices TO gpuaas_app`,
+	} {
+		if _, err := w.owner.Exec(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := "another name"
+	if _, err := w.skus.Update(t.Context(), h200, 1, sku.Change{DisplayName: &name}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.inForce(t, h200, "USD"); got != 500 {
+		t.Errorf("the price is %d: the one before is back", got)
+	}
+}

@@ -1,6 +1,10 @@
 -- name: SKUExists :one
 SELECT EXISTS (SELECT FROM skus WHERE id = $1 AND deleted_at IS NULL);
 
+-- name: Begin :exec
+-- Whoever agrees on a price of the SKU at this moment is waited for, so that a price holds from when it can be seen.
+SELECT pg_advisory_xact_lock(hashtextextended('price of ' || sqlc.arg(sku)::text, 0));
+
 -- name: Insert :one
 INSERT INTO sku_prices (id, sku_id, currency, price_minor, valid_from, reason, set_by)
 VALUES (sqlc.arg(id), sqlc.arg(sku_id), sqlc.arg(currency), sqlc.arg(price_minor),

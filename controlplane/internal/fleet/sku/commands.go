@@ -79,7 +79,8 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 				return err
 			}
 		}
-		if after.PriceMinor != before.PriceMinor || after.PriceCurrency != before.PriceCurrency {
+		priced := after.PriceMinor != before.PriceMinor || after.PriceCurrency != before.PriceCurrency
+		if priced {
 			if _, err := price.Put(ctx, tx, price.Offer{
 				SKU: id, Currency: after.PriceCurrency, Minor: after.PriceMinor, Reason: "set with the SKU",
 			}); err != nil {
@@ -91,12 +92,14 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 			GpusTotal:     after.GPUsTotal,
 			CapacityShape: string(after.CapacityShape), AllowedCounts: after.AllowedCounts,
 			PriceMinor: after.PriceMinor, PriceCurrency: after.PriceCurrency, Status: string(after.Status),
-			Hardware: after.Hardware.encoded(), UserAccessOnly: after.UserAccessOnly,
+			Hardware: after.Hardware.encoded(), UserAccessOnly: after.UserAccessOnly, Priced: priced,
 		})
 		if err != nil {
 			return fmt.Errorf("update SKU: %w", err)
 		}
+		price := after.PriceMinor
 		after = from(row)
+		after.PriceMinor = price // the column may hold one of before
 		return record(ctx, tx, "sku.update", after, string(after.Status))
 	})
 	return after, err

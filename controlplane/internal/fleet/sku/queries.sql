@@ -20,7 +20,8 @@ ORDER BY id LIMIT sqlc.arg(page_size);
 
 -- name: Update :one
 UPDATE skus SET display_name = $2, gpu_vendor = $3, gpu_model = $4, gpus_total = $5, capacity_shape = $6, allowed_counts = $7,
-    price_minor = $8, price_currency = $9, status = $10, hardware = $11, user_access_only = $12, version = version + 1, updated_at = clock_timestamp()
+    -- Left alone unless somebody changed it: what was read may be a price that another one has just replaced.
+    price_minor = CASE WHEN sqlc.arg(priced)::boolean THEN $8 ELSE price_minor END, price_currency = $9, status = $10, hardware = $11, user_access_only = $12, version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
 -- name: Delete :one

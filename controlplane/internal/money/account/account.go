@@ -35,10 +35,11 @@ type Basis string
 const (
 	Priced    Basis = "priced"
 	Free      Basis = "free_project"
+	Placed    Basis = "placed_by_operator"
 	NoAccount Basis = "no_account"
 )
 
-var bases = []Basis{Priced, Free, NoAccount}
+var bases = []Basis{Priced, Free, Placed, NoAccount}
 
 // Terms are what was agreed for an allocation when it was made.
 type Terms struct {
@@ -66,6 +67,7 @@ type Rented struct {
 	Project    id.Project
 	SKU        string
 	GPUs       int32
+	Placed     bool // an operator places it for somebody who did not ask for it
 }
 
 func invalid(path, message string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/fleet/price"
 	"gpuaas/controlplane/internal/money/account"
+	"gpuaas/testkit"
 )
 
 const h200 = "h200-sxm-baremetal-8g" // seeded: 3.50 USD
@@ -209,5 +211,66 @@ func TestAttackATenantHasOneCurrencyAndItsTermsStay(t *testing.T) {
 	}
 	if kept, err := w.accounts.TermsOf(t.Context(), w.project, terms.Allocation); err != nil || kept != terms {
 		t.Errorf("%+v, %v", kept, err)
+	}
+}
+
+// What an operator places for a project that did not ask for it is free, and says so.
+func TestWhatAnOperatorPlacesIsNotCharged(t *testing.T) {
+	w := newWorld(t, true)
+	w.call(t, "root", http.MethodPut, w.tenant(), object{"currency": "USD"}).Wants(t, http.StatusOK, "")
+	if err := w.db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		got, err := w.accounts.Offer(ctx, tx, account.Rented{
+			Org: w.org, Project: w.project, SKU: h200, GPUs: 8, Placed: true,
+		})
+		if got.Basis != account.Placed || got.Paid != 0 || got.Because == "" || got.Minor != 350 {
+			t.Errorf("%+v", got)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever agrees on a price holds it until the transaction ends: a new one begins after
+// that, so that nothing is agreed at a price that another had replaced, and a group has
+// one price.
+func TestAPriceBeginsAfterThoseWhoRentAtTheOneBefore(t *testing.T) {
+	w := newWorld(t, false)
+	w.call(t, "root", http.MethodPut, w.tenant(), object{"currency": "USD"}).Wants(t, http.StatusOK, "")
+	type result struct {
+		set price.Price
+		err error
+	}
+	done := make(chan result, 1)
+	var agreed time.Time
+	if err := w.db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		of := account.Rented{Org: w.org, Project: w.project, SKU: h200, GPUs: 8}
+		first, err := w.accounts.Offer(ctx, tx, of)
+		if err != nil {
+			return err
+		}
+		go func() {
+			set, err := price.New(w.db).Set(t.Context(), price.Offer{SKU: h200, Currency: "USD", Minor: 400})
+			done <- result{set, err}
+		}()
+		testkit.Eventually(t, "the price to wait for who rents", func() bool {
+			var waiting int
+			err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+				WHERE a.datname = current_database() AND NOT l.granted`).Scan(&waiting)
+			return err == nil && waiting > 0
+		})
+		second, err := w.accounts.Offer(ctx, tx, of)
+		if err == nil && (second.Price != first.Price || second.Minor != 350) {
+			t.Errorf("two prices in one request: %+v, %+v", first, second)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&agreed)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := testkit.Receive(t, "the price", done); got.err != nil || !got.set.From.After(agreed) {
+		t.Errorf("it holds from %s, agreed was until %s: %v", got.set.From, agreed, got.err)
 	}
 }

@@ -66,7 +66,7 @@ type FreeBody struct {
 type TermsView struct {
 	AllocationID id.Allocation `json:"allocation_id" doc:"Id of the allocation."`
 	SKU          string        `json:"sku"`
-	Basis        Basis         `json:"basis" doc:"priced: it is charged; free_project: the project was declared free; no_account: the tenant had no billing account."`
+	Basis        Basis         `json:"basis" doc:"priced: it is charged; free_project: the project was declared free; placed_by_operator: an operator placed it for a project that did not ask for it; no_account: the tenant had no billing account."`
 	Currency     string        `json:"currency,omitempty" doc:"Left out: there was no account."`
 	PriceID      *id.Price     `json:"price_id,omitempty" doc:"Id of the price that was in force."`
 	PriceMinor   int64         `json:"price_minor" doc:"Price of a unit for one hour, in minor units."`

@@ -133,8 +133,8 @@ func (s *Service) terms(ctx context.Context, tx pgx.Tx, of Rented) (Terms, error
 		Units: rating.Units(of.GPUs),
 	}
 	q := accountdb.New(tx)
-	row, err := q.Share(ctx, of.Org)
-	account, err := found(row, err)
+	row, err := q.Share(ctx, accountdb.ShareParams{OrgID: of.Org, Sku: of.SKU})
+	account, err := found(row.BillingAccount, err)
 	switch {
 	case fault.CodeOf(err) == "billing_account_missing" && !s.required:
 		t.Basis, t.Because = NoAccount, "the tenant has no billing account"
@@ -154,6 +154,10 @@ func (s *Service) terms(ctx context.Context, tx pgx.Tx, of Rented) (Terms, error
 		return t, err
 	}
 	t.Currency, t.Price, t.Minor, t.Paid = account.Currency, p.ID, p.Minor, account.Paid
+	if of.Placed {
+		t.Basis, t.Paid, t.Because = Placed, 0, "an operator placed it for the project"
+		return t, nil
+	}
 	free, err := q.FreeProject(ctx, of.Project)
 	switch {
 	case err == nil:

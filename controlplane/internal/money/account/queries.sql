@@ -2,7 +2,10 @@
 SELECT * FROM billing_accounts WHERE org_id = $1;
 
 -- name: Share :one
-SELECT * FROM billing_accounts WHERE org_id = $1 FOR SHARE;
+-- Until the transaction ends, the account stays, and no price of the SKU begins at once: what is read next holds for all that is
+-- agreed in it.
+SELECT sqlc.embed(b), (pg_advisory_xact_lock_shared(hashtextextended('price of ' || sqlc.arg(sku)::text, 0)) IS NULL)::boolean AS unlocked
+FROM billing_accounts b WHERE b.org_id = sqlc.arg(org_id) FOR SHARE;
 
 -- name: Put :one
 INSERT INTO billing_accounts (org_id, currency, paid_share, updated_by) VALUES ($1, $2, $3, $4)

@@ -122,6 +122,9 @@ func (s *Service) Correct(ctx context.Context, org id.Org, of id.LedgerEntry, re
 		if err != nil {
 			return fmt.Errorf("read entry: %w", err)
 		}
+		if err := once(ctx, q, of); err != nil {
+			return err
+		}
 		wrong := []Entry{from(row)}
 		if err := withPostings(ctx, q, wrong); err != nil {
 			return err
@@ -137,9 +140,72 @@ func (s *Service) Correct(ctx context.Context, org id.Org, of id.LedgerEntry, re
 		if err != nil {
 			return err
 		}
-		return record(ctx, tx, "ledger.correct", made, map[string]any{"corrects": of.String()})
+		amount := tenantShare(made.Postings)
+		if err := record(ctx, tx, "ledger.correct", made, map[string]any{
+			"corrects": of.String(), "of": row.Kind, "amount_minor": amount, "currency": made.Currency,
+		}); err != nil {
+			return err
+		}
+		return outbox.Append(ctx, tx, outbox.Event{
+			Type: eventwire.LedgerCorrected, AggregateKind: "billing_account", AggregateID: org.String(), Org: org,
+			Payload: eventwire.LedgerCorrection{
+				OrgID: org.String(), EntryID: made.ID.String(), CorrectsEntryID: of.String(), Of: row.Kind, AmountMinor: amount,
+				Currency: made.Currency,
+			},
+		})
 	})
 	return made, err
+}
+
+// tenantShare is what postings change in the balance of the tenant.
+func tenantShare(of []Posting) int64 {
+	for _, p := range of {
+		if p.Purse == Tenant {
+			return p.Minor
+		}
+	}
+	return 0
+}
+
+// once refuses a correction by which a time would be given back twice: as the charge of
+// it that is taken back, and as a relief of it that stands. Until the transaction ends,
+// nobody charges or gives back time of the allocation.
+func once(ctx context.Context, q *ledgerdb.Queries, of id.LedgerEntry) error {
+	root, err := q.Root(ctx, of)
+	if err != nil {
+		return fmt.Errorf("read what is corrected in the end: %w", err)
+	}
+	w := from(root.LedgerEntry).Window
+	if w == nil {
+		return nil
+	}
+	if err := q.LockMeter(ctx, ledgerdb.LockMeterParams{AllocationID: w.Allocation, Meter: w.Meter}); err != nil {
+		return fmt.Errorf("lock meter: %w", err)
+	}
+	ask := ledgerdb.StandingParams{AllocationID: w.Allocation, Meter: &w.Meter, Since: w.Start, Until: w.End}
+	takesBack := root.Corrections%2 == 0 // and else it stands again
+	switch {
+	case root.LedgerEntry.Kind == string(Usage) && takesBack:
+		ask.Kind = string(Relief)
+	case root.LedgerEntry.Kind == string(Relief) && !takesBack:
+		ask.Kind, ask.Reversed = string(Usage), true
+	default:
+		return nil
+	}
+	others, err := q.Standing(ctx, ask)
+	if err != nil {
+		return fmt.Errorf("look for what was given back: %w", err)
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	names := make([]string, len(others))
+	for i, o := range others {
+		names[i] = o.String()
+	}
+	return fault.New(fault.Conflict, "ledger_time_given_back",
+		"time of entry %s is given back already, by %s: nothing was booked", root.LedgerEntry.ID, strings.Join(names, ", ")).
+		WithRemedy("correct those first, if they are wrong: gpuaas billing correct; or give a credit for the difference")
 }
 
 // Book adds an entry in a transaction. Whoever books the same twice meets the

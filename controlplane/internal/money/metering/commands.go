@@ -25,20 +25,21 @@ type Config struct {
 	DB      *postgres.DB
 	Every   time.Duration    // how often what goes on is charged
 	Silence time.Duration    // silence of an agent that lasts for so long is given back
+	Most    time.Duration    // how much of one repair or quarantine is given back; zero: all of it
 	Clock   func() time.Time // nil: that of the database
 }
 
 // Service holds the commands of the package. Any number of replicas may run side by
 // side.
 type Service struct {
-	db             *postgres.DB
-	every, silence time.Duration
-	clock          func(context.Context, *meteringdb.Queries) (time.Time, error)
+	db                   *postgres.DB
+	every, silence, most time.Duration
+	clock                func(context.Context, *meteringdb.Queries) (time.Time, error)
 }
 
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
-	s := &Service{db: cfg.DB, every: cfg.Every, silence: cfg.Silence}
+	s := &Service{db: cfg.DB, every: cfg.Every, silence: cfg.Silence, most: cfg.Most}
 	s.clock = func(ctx context.Context, q *meteringdb.Queries) (time.Time, error) {
 		if cfg.Clock != nil {
 			return cfg.Clock(), nil
@@ -158,7 +159,7 @@ func (s *Service) relieve(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries,
 	if r.Active == nil {
 		return nil
 	}
-	back, err := given(ctx, q, r.Allocation)
+	back, err := given(ctx, q, r)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,10 @@ const Held = "held"
 // says otherwise.
 const LongSilence = 15 * time.Minute
 
+// MostRelief is how much of one repair or quarantine is given back by itself, unless a
+// setting says otherwise.
+const MostRelief = 24 * time.Hour
+
 // reading is what is known of a meter and its allocation at a moment.
 type reading struct {
 	Allocation id.Allocation
@@ -78,6 +82,15 @@ func (o outage) lasted(now time.Time) time.Duration {
 		now = *o.to
 	}
 	return now.Sub(o.from)
+}
+
+// within bounds what somebody's word alone gives back: beyond it, a person who may give
+// money does.
+func (o outage) within(most time.Duration) outage {
+	if end := o.from.Add(most); most > 0 && (o.to == nil || o.to.After(end)) {
+		o.to = &end
+	}
+	return o
 }
 
 // owed is the time of an outage that is given back: what of it was charged and was not

@@ -46,6 +46,11 @@ SELECT s.seq, s.to_status, s.began_at, s.ended_at, s.goes_on FROM (
 WHERE s.to_status IN ('quarantined', 'offline') ORDER BY s.seq;
 
 -- name: Given :many
--- The times that were given back.
+-- The times that were given back: by reliefs, and by corrections of whole charges that stand. A relief that somebody has
+-- corrected is among them, so that it is not given again.
 SELECT e.window_start::timestamptz AS began_at, e.window_end::timestamptz AS ended_at FROM ledger_entries e
-WHERE e.allocation_id = $1 AND e.kind = 'relief';
+WHERE e.allocation_id = sqlc.arg(allocation_id) AND e.kind = 'relief'
+UNION ALL
+SELECT e.window_start::timestamptz, e.window_end::timestamptz FROM ledger_entries c JOIN ledger_entries e ON e.id = c.corrects_entry_id
+WHERE c.org_id = sqlc.arg(org_id) AND c.kind = 'correction' AND e.allocation_id = sqlc.arg(allocation_id) AND e.kind = 'usage'
+  AND ledger_entry_reversed(e.id);

@@ -52,7 +52,7 @@ func (s *Service) outages(ctx context.Context, q *meteringdb.Queries, r reading)
 	for _, o := range repairs {
 		out = append(out, outage{
 			reference: "repair " + o.ID.String(), reason: "the node was repaired: " + o.Reason, from: o.BeganAt, to: o.EndedAt,
-		})
+		}.within(s.most))
 	}
 	states, err := q.Outages(ctx, meteringdb.OutagesParams{NodeID: r.Node, Since: *r.Active})
 	if err != nil {
@@ -73,6 +73,8 @@ func (s *Service) outages(ctx context.Context, q *meteringdb.Queries, r reading)
 				continue
 			}
 			found.reason = "the agent of the node did not answer"
+		} else {
+			found = found.within(s.most)
 		}
 		out = append(out, found)
 	}
@@ -80,8 +82,8 @@ func (s *Service) outages(ctx context.Context, q *meteringdb.Queries, r reading)
 }
 
 // given are the times of an allocation that were given back.
-func given(ctx context.Context, q *meteringdb.Queries, of id.Allocation) ([]rating.Period, error) {
-	rows, err := q.Given(ctx, of)
+func given(ctx context.Context, q *meteringdb.Queries, r reading) ([]rating.Period, error) {
+	rows, err := q.Given(ctx, meteringdb.GivenParams{AllocationID: r.Allocation, OrgID: r.Org})
 	if err != nil {
 		return nil, fmt.Errorf("read reliefs: %w", err)
 	}

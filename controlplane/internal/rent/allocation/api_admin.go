@@ -87,6 +87,21 @@ type AdminAskBody struct {
 	FlatBody
 	NodeID *id.Node `json:"node_id,omitempty" doc:"This node only."`
 	Pool   string   `json:"pool,omitempty" maxLength:"63" doc:"Nodes that are kept for this; left out: the general pool."`
+	Charge *bool    `json:"charge,omitempty" doc:"Whether the tenant pays for it. Left out: if you may give and take money of tenants, or may use allocations of the project. Nobody else can have it charged."`
+}
+
+// charged says whether what an administrator places is charged to the tenant.
+func (b AdminAskBody) charged(ctx context.Context) (bool, error) {
+	may := auth.From(ctx).Decide(auth.BillingManage, auth.Target{}) == auth.Allowed
+	if b.Charge == nil || *b.Charge == may {
+		return may, nil
+	}
+	if *b.Charge {
+		return false, fault.New(fault.Forbidden, "insufficient_permissions",
+			"you may place allocations for a project, and not have them charged to it").
+			WithRemedy("leave charge out: it is then free of charge; or have somebody with billing:manage place it")
+	}
+	return false, nil
 }
 
 func (s *Service) registerAdmin(api *httpapi.API) {
@@ -110,6 +125,11 @@ func (s *Service) registerAdmin(api *httpapi.API) {
 		Access:  httpapi.Platform(auth.AllocationForce), Accepted: RequestView{},
 	}, func(ctx context.Context, in *struct{ Body AdminAskBody }) (*httpapi.Branched[Made], error) {
 		ask := in.Body.ask(in.Body.ProjectID)
+		charged, err := in.Body.charged(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ask.Placed = !charged
 		if in.Body.NodeID != nil {
 			ask.Wish.Node = *in.Body.NodeID
 		}

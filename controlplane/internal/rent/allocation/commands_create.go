@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/currency"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/audit"
@@ -158,13 +159,14 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]
 	if ask, err = allowed(ctx, tx, from.org, ask); err != nil {
 		return nil, err
 	}
-	if err := s.admit(ctx, tx, Admitted{
-		Org: from.org, Project: ask.Project, SKU: ask.SKU, GPUs: ask.Count * from.sku.GPUsTotal, Nodes: ask.Count,
-	}); err != nil {
-		return nil, err
-	}
 	if from.request.IsZero() {
 		from.own = auth.From(ctx).Decide(auth.AllocationUse, auth.Target{Org: from.org, Project: ask.Project}) == auth.Allowed
+	}
+	if err := s.admit(ctx, tx, Admitted{
+		Org: from.org, Project: ask.Project, SKU: ask.SKU, GPUs: ask.Count * from.sku.GPUsTotal, Nodes: ask.Count,
+		Placed: ask.Placed && !from.own,
+	}); err != nil {
+		return nil, err
 	}
 	if from.keys, err = keysOf(ctx, tx, ask, from); err != nil {
 		return nil, err
@@ -338,8 +340,11 @@ func (s *Service) priced(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (sku.S
 	}
 	price, err := s.pricing.Freeze(ctx, tx, Priced{
 		Allocation: p.spot.allocation, Org: p.org, Project: ask.Project, SKU: p.sku.ID, GPUs: p.sku.GPUsTotal,
-		Lasts: ask.ExpiresIn,
+		Lasts: ask.ExpiresIn, Placed: ask.Placed && !p.own,
 	})
+	if err == nil && ask.HourMost != nil && price.Currency != "" && price.Hour > *ask.HourMost {
+		err = dearer(price, *ask.HourMost)
+	}
 	if err == nil && price.Currency != "" {
 		p.sku.PriceMinor, p.sku.PriceCurrency = price.Minor, price.Currency
 	}
@@ -347,6 +352,13 @@ func (s *Service) priced(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (sku.S
 		*p.cost = (*p.cost).with(price, ask.ExpiresIn)
 	}
 	return p.sku, err
+}
+
+// dearer refuses what costs more than when it was asked for.
+func dearer(now Price, then int64) error {
+	return fault.New(fault.Conflict, "price_changed", "a node costs %s an hour now, and cost %s when it was asked for",
+		currency.Format(now.Hour, now.Currency), currency.Format(then, now.Currency)).
+		WithRemedy("ask again, if it is worth that")
 }
 
 // account is the account of the next allocation on a node. Neither its uid nor its

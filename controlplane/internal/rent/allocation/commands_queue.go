@@ -18,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/sku"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 	"gpuaas/controlplane/internal/rent/reservation"
 )
@@ -27,16 +28,19 @@ const channel = "allocation_requests"
 
 // wait records a request that waits for capacity.
 func (s *Service) wait(ctx context.Context, ask Ask) (Request, error) {
-	raw, err := json.Marshal(ask)
-	if err != nil {
-		return Request{}, fmt.Errorf("encode request: %w", err)
-	}
 	var r Request
-	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q, who := allocationdb.New(tx), auth.From(ctx)
-		org, err := s.mayWait(ctx, tx, ask)
+		org, of, err := s.mayWait(ctx, tx, ask)
 		if err != nil {
 			return err
+		}
+		if ask.HourMost, err = s.hourOf(ctx, tx, ask, org, of); err != nil {
+			return err
+		}
+		raw, err := json.Marshal(ask)
+		if err != nil {
+			return fmt.Errorf("encode request: %w", err)
 		}
 		row, err := q.InsertRequest(ctx, allocationdb.InsertRequestParams{
 			ID: id.New[id.AllocationRequest](), OrgID: org, ProjectID: ask.Project, SkuID: ask.SKU, Nodes: ask.Count, Ask: raw,
@@ -63,29 +67,50 @@ func (s *Service) wait(ctx context.Context, ask Ask) (Request, error) {
 // mayWait refuses what a project may not wait for: one more request than the most, or
 // more than its quotas allow together with all that is held and waited for already.
 // Requests of a project begin to wait one after the other.
-func (s *Service) mayWait(ctx context.Context, tx pgx.Tx, ask Ask) (id.Org, error) {
+func (s *Service) mayWait(ctx context.Context, tx pgx.Tx, ask Ask) (org id.Org, of sku.SKU, err error) {
 	q := allocationdb.New(tx)
-	org, err := renterOf(ctx, q, ask.Project)
-	if err != nil {
-		return org, err
+	if org, err = renterOf(ctx, q, ask.Project); err != nil {
+		return org, of, err
 	}
 	if err := q.LockWaiting(ctx, ask.Project.String()); err != nil {
-		return org, fmt.Errorf("lock requests that wait: %w", err)
+		return org, of, fmt.Errorf("lock requests that wait: %w", err)
 	}
 	n, err := q.CountWaiting(ctx, ask.Project)
 	if err != nil {
-		return org, fmt.Errorf("count requests that wait: %w", err)
+		return org, of, fmt.Errorf("count requests that wait: %w", err)
 	}
 	if n >= maxWaiting {
-		return org, tooManyWaiting()
+		return org, of, tooManyWaiting()
 	}
-	of, err := offered(ctx, tx, ask)
-	if err != nil {
-		return org, err
+	if of, err = offered(ctx, tx, ask); err != nil {
+		return org, of, err
 	}
-	return org, s.admit(ctx, tx, Admitted{
+	return org, of, s.admit(ctx, tx, Admitted{
 		Org: org, Project: ask.Project, SKU: ask.SKU, GPUs: ask.Count * of.GPUsTotal, Nodes: ask.Count, Waits: true,
+		Placed: placedFor(ctx, ask, org),
 	})
+}
+
+// placedFor says whether an operator places something for others.
+func placedFor(ctx context.Context, ask Ask, org id.Org) bool {
+	return ask.Placed &&
+		auth.From(ctx).Decide(auth.AllocationUse, auth.Target{Org: org, Project: ask.Project}) != auth.Allowed
+}
+
+// hourOf is what a node costs for an hour by the price of this moment, which holds for
+// a request while it waits; nil: nothing is charged.
+func (s *Service) hourOf(ctx context.Context, tx pgx.Tx, ask Ask, org id.Org, of sku.SKU) (*int64, error) {
+	if s.pricing == nil {
+		return nil, nil //nolint:nilnil // nothing is charged
+	}
+	now, err := s.pricing.Quote(ctx, tx, Priced{
+		Org: org, Project: ask.Project, SKU: of.ID, GPUs: of.GPUsTotal, Lasts: ask.ExpiresIn,
+		Machines: ask.Count, Placed: placedFor(ctx, ask, org),
+	})
+	if err != nil || now.Currency == "" {
+		return nil, err
+	}
+	return &now.Hour, nil
 }
 
 // errNotWaiting says that a request does not wait any more, or that another replica

@@ -33,6 +33,7 @@ type Admitted struct {
 	SKU         string
 	GPUs, Nodes int32
 	Waits       bool // it begins to wait: what is waited for already counts, too
+	Placed      bool // an operator places it for somebody who did not ask for it
 }
 
 // Pricing agrees on what an allocation costs, in the transaction that makes it;
@@ -52,6 +53,7 @@ type Priced struct {
 	GPUs       int32
 	Lasts      time.Duration // until it ends by itself; zero: it does not
 	Machines   int32         // of a quote: how many are asked for
+	Placed     bool          // an operator places it for somebody who did not ask for it
 }
 
 // Price is what an allocation costs.

@@ -334,6 +334,48 @@ func TestAttackARequestDoesNotOutliveTheRightToRent(t *testing.T) {
 	}
 }
 
+// tariff is what a node costs for an hour.
+type tariff struct{ hour int64 }
+
+func (p *tariff) Quote(context.Context, pgx.Tx, allocation.Priced) (allocation.Price, error) {
+	return allocation.Price{Minor: p.hour / 8, Currency: "USD", Hour: p.hour}, nil
+}
+
+func (p *tariff) Freeze(ctx context.Context, tx pgx.Tx, of allocation.Priced) (allocation.Price, error) {
+	return p.Quote(ctx, tx, of)
+}
+
+// Who waits gets a node at the price of the moment in which it asked, or cheaper, or not
+// at all.
+func TestARequestIsNotPlacedAtAHigherPrice(t *testing.T) {
+	for name, c := range map[string]struct {
+		then, now int64
+		status    allocation.RequestStatus
+		code      string
+	}{
+		"dearer":    {2800, 2801, allocation.Refused, "price_changed"},
+		"cheaper":   {2800, 2799, allocation.Placed, ""},
+		"as it was": {2800, 2800, allocation.Placed, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			price := &tariff{hour: c.then}
+			w.service = allocation.New(allocation.Config{
+				DB: w.db, Tasks: w.agents, Cleanups: w.cleanups, Terminals: w.terminals, Pricing: price,
+			})
+			w.nodes(t, 1)
+			first := w.create(t, allocation.Ask{})
+			r := w.queued(t, allocation.Ask{})
+			price.hour = c.now
+			w.free(t, first[0])
+			w.serve(t)
+			if now := w.request(t, r.ID); now.Status != c.status || now.Failure.Code != c.code {
+				t.Errorf("%+v", now)
+			}
+		})
+	}
+}
+
 // Several replicas serve the same queue: each request is placed once.
 func TestReplicasServeOneQueue(t *testing.T) {
 	w := newWorld(t)

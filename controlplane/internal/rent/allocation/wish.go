@@ -51,7 +51,9 @@ type Ask struct {
 	ExpiresIn time.Duration     `json:"expires_in,omitempty"` // zero: as the project has settled it
 	Never     bool              `json:"never,omitempty"`      // it has no end, whatever the project has settled
 	Protected bool              `json:"protected,omitempty"`
-	WaitUpTo  time.Duration     `json:"-"` // zero: it does not wait for capacity
+	Placed    bool              `json:"placed,omitempty"`    // an operator places it, and it is not charged to others
+	HourMost  *int64            `json:"hour_most,omitempty"` // what a node may cost for an hour, in minor units; nil: whatever
+	WaitUpTo  time.Duration     `json:"-"`                   // zero: it does not wait for capacity
 }
 
 const (

@@ -12,6 +12,16 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
+const begin = `-- name: Begin :exec
+SELECT pg_advisory_xact_lock(hashtextextended('price of ' || $1::text, 0))
+`
+
+// Whoever agrees on a price of the SKU at this moment is waited for, so that a price holds from when it can be seen.
+func (q *Queries) Begin(ctx context.Context, sku string) error {
+	_, err := q.db.Exec(ctx, begin, sku)
+	return err
+}
+
 const delete = `-- name: Delete :one
 DELETE FROM sku_prices WHERE id = $1 RETURNING id, sku_id, meter, currency, price_minor, valid_from, reason, set_at, set_by
 `

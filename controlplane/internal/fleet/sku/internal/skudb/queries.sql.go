@@ -266,7 +266,8 @@ func (q *Queries) Share(ctx context.Context, id string) (ShareRow, error) {
 
 const update = `-- name: Update :one
 UPDATE skus SET display_name = $2, gpu_vendor = $3, gpu_model = $4, gpus_total = $5, capacity_shape = $6, allowed_counts = $7,
-    price_minor = $8, price_currency = $9, status = $10, hardware = $11, user_access_only = $12, version = version + 1, updated_at = clock_timestamp()
+    -- Left alone unless somebody changed it: what was read may be a price that another one has just replaced.
+    price_minor = CASE WHEN $13::boolean THEN $8 ELSE price_minor END, price_currency = $9, status = $10, hardware = $11, user_access_only = $12, version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only
 `
 
@@ -283,6 +284,7 @@ type UpdateParams struct {
 	Status         string
 	Hardware       json.RawMessage
 	UserAccessOnly bool
+	Priced         bool
 }
 
 func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Sku, error) {
@@ -299,6 +301,7 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Sku, error) {
 		arg.Status,
 		arg.Hardware,
 		arg.UserAccessOnly,
+		arg.Priced,
 	)
 	var i Sku
 	err := row.Scan(

@@ -230,20 +230,34 @@ func (q *Queries) SetFree(ctx context.Context, arg SetFreeParams) (BillingFreePr
 }
 
 const share = `-- name: Share :one
-SELECT org_id, currency, paid_share, version, created_at, updated_at, updated_by FROM billing_accounts WHERE org_id = $1 FOR SHARE
+SELECT b.org_id, b.currency, b.paid_share, b.version, b.created_at, b.updated_at, b.updated_by, (pg_advisory_xact_lock_shared(hashtextextended('price of ' || $1::text, 0)) IS NULL)::boolean AS unlocked
+FROM billing_accounts b WHERE b.org_id = $2 FOR SHARE
 `
 
-func (q *Queries) Share(ctx context.Context, orgID id.Org) (BillingAccount, error) {
-	row := q.db.QueryRow(ctx, share, orgID)
-	var i BillingAccount
+type ShareParams struct {
+	Sku   string
+	OrgID id.Org
+}
+
+type ShareRow struct {
+	BillingAccount BillingAccount
+	Unlocked       bool
+}
+
+// Until the transaction ends, the account stays, and no price of the SKU begins at once: what is read next holds for all that is
+// agreed in it.
+func (q *Queries) Share(ctx context.Context, arg ShareParams) (ShareRow, error) {
+	row := q.db.QueryRow(ctx, share, arg.Sku, arg.OrgID)
+	var i ShareRow
 	err := row.Scan(
-		&i.OrgID,
-		&i.Currency,
-		&i.PaidShare,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.UpdatedBy,
+		&i.BillingAccount.OrgID,
+		&i.BillingAccount.Currency,
+		&i.BillingAccount.PaidShare,
+		&i.BillingAccount.Version,
+		&i.BillingAccount.CreatedAt,
+		&i.BillingAccount.UpdatedAt,
+		&i.BillingAccount.UpdatedBy,
+		&i.Unlocked,
 	)
 	return i, err
 }

@@ -132,7 +132,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (LedgerEntry, er
 
 const list = `-- name: List :many
 SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, c.id AS corrected_by
-FROM ledger_entries e LEFT JOIN ledger_entries c ON c.corrects_entry_id = e.id
+FROM ledger_entries e LEFT JOIN ledger_entries c ON c.corrects_entry_id = e.id AND ledger_entry_reversed(e.id)
 WHERE e.org_id = $1 AND ($2::text = '' OR e.kind = $2)
   AND ($3::uuid IS NULL OR e.id < $3)
 ORDER BY e.id DESC LIMIT $4
@@ -193,6 +193,21 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
 	return items, nil
 }
 
+const lockMeter = `-- name: LockMeter :exec
+SELECT 1 FROM usage_meters WHERE allocation_id = $1 AND meter = $2 FOR UPDATE
+`
+
+type LockMeterParams struct {
+	AllocationID id.Allocation
+	Meter        string
+}
+
+// Whoever charges or gives back waits until the correction is booked.
+func (q *Queries) LockMeter(ctx context.Context, arg LockMeterParams) error {
+	_, err := q.db.Exec(ctx, lockMeter, arg.AllocationID, arg.Meter)
+	return err
+}
+
 const post = `-- name: Post :exec
 INSERT INTO ledger_postings (entry_id, account, org_id, currency, amount_minor) VALUES ($1, $2, $3, $4, $5)
 `
@@ -239,6 +254,90 @@ func (q *Queries) Postings(ctx context.Context, entries []string) ([]LedgerPosti
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const root = `-- name: Root :one
+WITH RECURSIVE up AS (
+    SELECT e.id, e.corrects_entry_id, 0 AS n FROM ledger_entries e WHERE e.id = $1
+    UNION ALL
+    SELECT e.id, e.corrects_entry_id, up.n + 1 FROM up JOIN ledger_entries e ON e.id = up.corrects_entry_id
+)
+SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, up.n::integer AS corrections FROM up JOIN ledger_entries e ON e.id = up.id WHERE up.corrects_entry_id IS NULL
+`
+
+type RootRow struct {
+	LedgerEntry LedgerEntry
+	Corrections int32
+}
+
+// What a correction goes back to in the end, and how many corrections lie between.
+func (q *Queries) Root(ctx context.Context, argID id.LedgerEntry) (RootRow, error) {
+	row := q.db.QueryRow(ctx, root, argID)
+	var i RootRow
+	err := row.Scan(
+		&i.LedgerEntry.ID,
+		&i.LedgerEntry.OrgID,
+		&i.LedgerEntry.Currency,
+		&i.LedgerEntry.Kind,
+		&i.LedgerEntry.Reference,
+		&i.LedgerEntry.Reason,
+		&i.LedgerEntry.AllocationID,
+		&i.LedgerEntry.Meter,
+		&i.LedgerEntry.WindowStart,
+		&i.LedgerEntry.WindowEnd,
+		&i.LedgerEntry.CorrectsEntryID,
+		&i.LedgerEntry.MadeBy,
+		&i.LedgerEntry.CorrelationID,
+		&i.LedgerEntry.BookedAt,
+		&i.LedgerEntry.Period,
+		&i.Corrections,
+	)
+	return i, err
+}
+
+const standing = `-- name: Standing :many
+SELECT e.id FROM ledger_entries e
+WHERE e.allocation_id = $1 AND e.meter = $2 AND e.kind = $3
+  AND e.window_start < $4::timestamptz AND e.window_end > $5::timestamptz
+  AND ledger_entry_reversed(e.id) = $6::boolean
+ORDER BY e.window_start LIMIT 5
+`
+
+type StandingParams struct {
+	AllocationID id.Allocation
+	Meter        *string
+	Kind         string
+	Until        time.Time
+	Since        time.Time
+	Reversed     bool
+}
+
+// Entries of a kind about a time of an allocation: those that stand, or those that were taken back.
+func (q *Queries) Standing(ctx context.Context, arg StandingParams) ([]id.LedgerEntry, error) {
+	rows, err := q.db.Query(ctx, standing,
+		arg.AllocationID,
+		arg.Meter,
+		arg.Kind,
+		arg.Until,
+		arg.Since,
+		arg.Reversed,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.LedgerEntry
+	for rows.Next() {
+		var id id.LedgerEntry
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -112,16 +112,26 @@ func (q *Queries) Due(ctx context.Context, arg DueParams) ([]DueRow, error) {
 const given = `-- name: Given :many
 SELECT e.window_start::timestamptz AS began_at, e.window_end::timestamptz AS ended_at FROM ledger_entries e
 WHERE e.allocation_id = $1 AND e.kind = 'relief'
+UNION ALL
+SELECT e.window_start::timestamptz, e.window_end::timestamptz FROM ledger_entries c JOIN ledger_entries e ON e.id = c.corrects_entry_id
+WHERE c.org_id = $2 AND c.kind = 'correction' AND e.allocation_id = $1 AND e.kind = 'usage'
+  AND ledger_entry_reversed(e.id)
 `
+
+type GivenParams struct {
+	AllocationID id.Allocation
+	OrgID        id.Org
+}
 
 type GivenRow struct {
 	BeganAt time.Time
 	EndedAt time.Time
 }
 
-// The times that were given back.
-func (q *Queries) Given(ctx context.Context, allocationID id.Allocation) ([]GivenRow, error) {
-	rows, err := q.db.Query(ctx, given, allocationID)
+// The times that were given back: by reliefs, and by corrections of whole charges that stand. A relief that somebody has
+// corrected is among them, so that it is not given again.
+func (q *Queries) Given(ctx context.Context, arg GivenParams) ([]GivenRow, error) {
+	rows, err := q.db.Query(ctx, given, arg.AllocationID, arg.OrgID)
 	if err != nil {
 		return nil, err
 	}
