@@ -61,6 +61,8 @@ export const pages: Page[] = [
   { name: 'maintenances', path: '/maintenances?status=all' },
   { name: 'billing', path: '/billing' },
   { name: 'billing-tenant', path: '/billing?tenant=$orgId' },
+  { name: 'billing-budgets', path: '/billing?tenant=$orgId&tab=budgets' },
+  { name: 'billing-statements', path: '/billing?tenant=$orgId&tab=statements' },
   { name: 'billing-ledger', path: '/billing?tenant=$orgId&tab=ledger' },
   { name: 'billing-project', path: '/billing?project=$projectId' },
   { name: 'ssh-keys', path: '/ssh-keys' },

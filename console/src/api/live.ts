@@ -29,7 +29,7 @@ const concerns: [prefix: string, keys: string[]][] = [
   ['sku.', ['skus']],
   ['price.', ['prices', 'skus']],
   ['payments.', ['balances', 'ledger']],
-  ['billing.', ['balances', 'ledger']],
+  ['billing.', ['balances', 'budgets', 'ledger']],
   ['signer.', ['signers']],
   ['self_check.', ['self-checks']],
   ['terminal_session.', ['terminals']],

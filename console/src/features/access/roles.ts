@@ -15,7 +15,7 @@ export const roleMeans: Record<Role, string> = {
   project_viewer: 'sees the project and who is in it',
   project_member: 'works in the project, and sees its service accounts',
   project_admin: 'also decides who is in it, and over its service accounts',
-  tenant_admin: 'may do all that in every project of the tenant, make projects, and read what concerns the tenant in the audit log',
+  tenant_admin: 'may do all that in every project of the tenant, make projects, set their quotas and budgets, and read what concerns the tenant in the audit log',
 }
 
 export const platformMeans: Record<Schemas['IdentityUserView']['platform_role'], string> = {

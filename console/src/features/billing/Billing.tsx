@@ -9,11 +9,13 @@ import { useFromNow } from '../../ui/time'
 import { useProject } from '../access/reading'
 import { mayIn } from '../access/roles'
 import { useProjects } from '../allocation/projects'
+import { Budgets, ProjectBudget } from './Budgets'
 import { Cost } from './Cost'
 import { Ledger } from './Ledger'
 import { Purse } from './Purse'
 import { tenantsQuery, type Scope } from './queries'
 import { Revenue } from './Revenue'
+import { Statements } from './Statements'
 import { isMonth, monthOf, monthsBefore, spanOf } from './usage'
 
 const all = 'all'
@@ -39,7 +41,7 @@ export default function Billing() {
   const value = scope?.projectId ? `project ${scope.projectId}` : scope?.orgId ? `tenant ${scope.orgId}` : all
   const choose = (to: string) => {
     const [what, id] = to.split(' ')
-    change({ tenant: what === 'tenant' ? id : undefined, project: what === 'project' ? id : undefined, tab: undefined })
+    change({ tenant: what === 'tenant' ? id : undefined, project: what === 'project' ? id : undefined, tab: undefined, statement: undefined })
   }
   return (
     <Page title="Billing" lead="Time on nodes as money: from the moment a node is yours until you give it back. Our own preparing, cleaning and repairs are not charged.">
@@ -74,6 +76,8 @@ function Scoped({ scope, month, now, tab, onTab }: Props) {
   if (!orgId) return <Revenue month={month} now={now} />
   const tabs: Tab[] = [
     { key: 'cost', title: 'Cost', body: () => <Cost scope={scope} month={month} now={now} /> },
+    { key: 'budgets', title: 'Budgets', body: () => <Budgets orgId={orgId} /> },
+    { key: 'statements', title: 'Statements', body: () => <Statements orgId={orgId} now={now} /> },
     { key: 'ledger', title: 'Ledger', body: () => <Ledger orgId={orgId} /> },
   ]
   return (
@@ -87,5 +91,10 @@ function Scoped({ scope, month, now, tab, onTab }: Props) {
 function OfProject({ projectId, month, now }: { projectId: string; month: string; now: string }) {
   const project = useProject(projectId)
   if (project.error && !project.data) return <ProblemNote error={project.error} onRetry={() => void project.refetch()} />
-  return <Cost scope={{ projectId }} month={month} now={now} />
+  return (
+    <>
+      {project.data && <ProjectBudget projectId={projectId} orgId={project.data.body.org_id} />}
+      <Cost scope={{ projectId }} month={month} now={now} />
+    </>
+  )
 }

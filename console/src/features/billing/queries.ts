@@ -46,6 +46,20 @@ export const balanceQuery = (orgId: string) => ({
   refetchInterval: readEvery,
 })
 
+/** budgetQuery is what a project means to spend, and how far it has come; null: it has no budget. */
+export const budgetQuery = (projectId: string) => ({
+  queryKey: ['budgets', 'of', projectId],
+  queryFn: () => orNull('budget_not_found', got(api.GET('/api/v1/projects/{project_id}/budget', { params: { path: { project_id: projectId } } }))),
+  refetchInterval: readEvery,
+})
+
+/** statementQuery is a month as it was frozen, which never changes. */
+export const statementQuery = (orgId: string, statementId: string) => ({
+  queryKey: ['statements', orgId, statementId],
+  queryFn: () => got(api.GET('/api/v1/tenants/{org_id}/statements/{statement_id}', { params: { path: { org_id: orgId, statement_id: statementId } } })),
+  staleTime: Infinity,
+})
+
 /** tenantsQuery is the tenants that whoever is signed in sees. */
 export const tenantsQuery = { queryKey: ['tenants', 'all'], queryFn: () => readAll((cursor) => got(api.GET('/api/v1/tenants', { params: { query: { cursor, page_size: largestPage } } }))) }
 
