@@ -100,6 +100,12 @@ bin/withstack -- go test -run '^$' -bench 'BenchmarkCommit' -benchtime 2000x ./c
 bin/withstack -- go test -run '^$' -bench 'BenchmarkAuthenticate' ./controlplane/internal/people/identity | grep Benchmark
 bin/withstack -- go test -run '^$' -bench 'BenchmarkClone' ./stack/stacktest | grep Benchmark
 echo
+echo "== money: 100,000 live allocations; a tenant with 10,000 allocations and 240,000 entries in a month"
+bin/withstack -- go test -run '^$' -bench 'BenchmarkEvaluate' -benchtime 5x ./controlplane/internal/money/balance | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkBalance' -benchtime 200x ./controlplane/internal/money/balance | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkOpenMonth|BenchmarkStatement|BenchmarkCheck' -benchtime 3x ./controlplane/internal/money/statement | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkCloseMonth' -benchtime 1x ./controlplane/internal/money/statement | grep Benchmark
+echo
 echo "== MAAS client and simulator"
 GOMAXPROCS=1 go test -run '^$' -bench 'BenchmarkSimulatorRead' -benchtime 3s ./controlplane/internal/adapter/maas/conformance | grep Benchmark
 go test -run '^$' -bench 'BenchmarkThousandWaits' -benchtime 1x ./controlplane/internal/adapter/maas | grep Benchmark
