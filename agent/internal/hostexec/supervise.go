@@ -1,6 +1,7 @@
 package hostexec
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -37,12 +38,12 @@ func supervise() int {
 	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
 	if more, err := strconv.Atoi(os.Args[2]); err == nil {
 		for i := range more {
-			files = append(files, os.NewFile(uintptr(4+i), "passed on")) //nolint:gosec // small
+			files = append(files, os.NewFile(uintptr(4+i), "passed on"))
 		}
 	}
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
-	child, err := os.StartProcess(os.Args[3], os.Args[4:], &os.ProcAttr{
+	child, err := os.StartProcess(os.Args[3], os.Args[4:], &os.ProcAttr{ //nolint:gosec // told by the agent
 		Env: os.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
@@ -96,7 +97,7 @@ func reapAll(of int, ended chan<- syscall.WaitStatus) {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
-		case err == syscall.EINTR: //nolint:errorlint // it is never wrapped
+		case err == syscall.EINTR:
 		case err != nil: // nobody is left
 			return
 		case pid == of:
@@ -131,7 +132,7 @@ func descendants(of int) (all []int) {
 		if err != nil {
 			continue // it has just ended
 		}
-		fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
 		if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
 			continue
 		}

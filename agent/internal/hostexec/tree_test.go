@@ -1,6 +1,7 @@
 package hostexec_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func alive(pid int) bool {
 	if err != nil {
 		return false
 	}
-	state := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))[0]
+	state := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))[0]
 	return state != "Z" && state != "X"
 }
 
