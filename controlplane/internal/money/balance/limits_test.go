@@ -84,7 +84,9 @@ func TestLimitsThatReleaseAreRefused(t *testing.T) {
 	w.now = start.Add(time.Hour) // it owes an hour
 	at := "/api/v1/tenants/" + w.org.String() + "/balance/limits"
 	put := func(body any) httpapitest.Answer {
-		return httpapitest.Call(t, w.api.Handler(), httpapitest.Request{As: "root", Method: http.MethodPut, Path: at, Body: body})
+		return httpapitest.Call(t, w.api.Handler(), httpapitest.Request{
+			As: "root", Method: http.MethodPut, Path: at, Body: body,
+		})
 	}
 	put(object{"payment": "prepaid"}).Wants(t, http.StatusConflict, "limits_would_release")
 	if s := w.look(t, 2*time.Hour); s.Version != 0 || len(w.released) != 0 || len(w.told(t)) != 0 {

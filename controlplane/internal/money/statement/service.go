@@ -23,7 +23,7 @@ type Config struct {
 	CloseAfter time.Duration
 	Every      time.Duration    // how often months are closed and the ledger is compared
 	Clock      func() time.Time // nil: that of the database
-	Here       func() time.Time // the clock of this process, which must agree; nil: the real one, or Clock where that is given
+	Here       func() time.Time // the clock of this process, which must agree; nil: Clock if given, else the real one
 }
 
 // Service holds the commands and queries of the package. Any number of replicas may run
