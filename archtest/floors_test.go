@@ -36,6 +36,7 @@ var sameFloor = map[string][]string{
 	"ledger":    {"account", "rating"},
 	"balance":   {"account", "rating"},
 	"budget":    {"account", "rating"},
+	"payment":   {"account", "ledger", "rating"},
 	"operation": {"definition", "policy"},
 	"statement": {"account", "rating"},
 }

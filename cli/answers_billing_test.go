@@ -69,6 +69,9 @@ var moneyErrands = []errand{
 	{"billing-budget-show", "billing budget show --project acme/training"},
 	{"billing-budget-list", "billing budget list --tenant acme"},
 	{"billing-budget-remove", "billing budget remove --project acme/training"},
+	{"billing-payment-list", "billing payment list --tenant acme"},
+	{"billing-payment-secret", "billing payment secret --provider stripe --secret-file testdata/billing/signing-secret"},
+	{"billing-payment-secret-wrong", "billing payment secret"},
 	{"billing-usage", "billing usage --by project,sku,node,user,label,day --label team --from 2026-03-01 --to 2026-04-01"},
 	{"billing-usage-tenant", "billing usage --tenant acme --by label --label team -o json"},
 	{"billing-usage-csv", "billing usage --project acme/training --by tenant,label,user --label team --csv"},
@@ -94,6 +97,9 @@ const budgetJSON = `{"project_id":"` + projectID + `","org_id":"` + orgID + `","
 	`"spent_percent":82,"aside_minor":2800,"forecast_minor":620000,"alerts":[50,80,100],` +
 	`"told":[{"percent":50,"told_at":"2026-03-02T05:06:07Z"},{"percent":80,"told_at":"2026-03-04T05:06:07Z"}],` +
 	`"hard_stop":true,"version":1,"updated_at":"2026-03-01T05:06:07Z","updated_by":"` + userID + `"}`
+
+const paymentJSON = `{"entry_id":"` + entryID + `","org_id":"` + orgID + `","provider":"stripe","kind":"refund",` +
+	`"object_id":"re_1","payment_id":"pi_1","amount_minor":5000,"currency":"USD","received_at":"2026-03-04T05:06:07Z"}`
 
 const usageJSON = `{"from":"2026-03-01T00:00:00Z","to":"2026-04-01T00:00:00Z","made_at":"2026-03-04T05:06:07Z",` +
 	`"by":["project"],"label":"team","lines":[{"org_id":"` + orgID + `","tenant":"acme","project_id":"` + projectID + `",` +
@@ -147,7 +153,9 @@ func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFun
 			`"message":"the ledger has 1.00 USD, rated are 1.01 USD","want_minor":101,"got_minor":100}]}`),
 		"get-tenant-usage": answer(200, usageJSON), "get-project-usage": answer(200, usageJSON),
 		"put-balance-limits": answer(200, balanceJSON), "put-budget": answer(200, budgetJSON),
-		"get-budget": answer(200, budgetJSON), "list-budgets": pageOf(budgetJSON), "remove-budget": nothing,
+		"list-payments":      pageOf(paymentJSON),
+		"put-payment-secret": nothing,
+		"get-budget":         answer(200, budgetJSON), "list-budgets": pageOf(budgetJSON), "remove-budget": nothing,
 	})
 	return into
 }

@@ -17,7 +17,7 @@ import (
 func (a *app) billingCommand() *cobra.Command {
 	return a.noun(noun{use: "billing", short: "What renting costs, and what tenants have left", group: groupRent},
 		a.pricesCommand(), a.billingAccountCommand(), a.creditCommand(), a.correctCommand(), a.ledgerCommand(),
-		a.balanceCommand(), a.limitCommand(), a.usageCommand(), a.budgetCommand(), a.statementCommand(),
+		a.balanceCommand(), a.limitCommand(), a.usageCommand(), a.budgetCommand(), a.paymentCommand(), a.statementCommand(),
 		a.billingCheckCommand())
 }
 
@@ -114,7 +114,7 @@ func (a *app) ledgerCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addTenant(cmd)
-			kind := cmd.Flags().String("kind", "", "only of this kind: credit, usage, relief or correction")
+			kind := cmd.Flags().String("kind", "", "only of this kind: credit, usage, relief, correction, payment or refund")
 			frame.Complete(cmd, "kind", apiclient.Words("LedgerView.kind")...)
 			f := listing.AddFlags(cmd, 0)
 			return func(s *session, _ []string) error {

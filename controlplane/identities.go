@@ -10,6 +10,7 @@ import (
 	"gpuaas/controlplane/internal/engine/secrets"
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/money/payment"
 	"gpuaas/controlplane/internal/rent/webhook"
 	"gpuaas/deploy/openbao"
 )
@@ -65,7 +66,7 @@ func (i identities) do(call func(*secrets.Engine) error, roles ...openbao.Role) 
 	return call(e)
 }
 
-// Put writes what people said about sites and the secrets of webhooks as the API,
+// Put writes what people said about sites, and the secrets of webhooks and payment providers, as the API,
 // and the rest as the worker.
 func (i identities) Put(ctx context.Context, path string, values map[string]redact.Secret) error {
 	return i.do(func(e *secrets.Engine) error { return e.Put(ctx, path, values) }, writers(path))
@@ -87,7 +88,8 @@ func (i identities) Delete(ctx context.Context, path string) error {
 }
 
 func writers(path string) openbao.Role {
-	if strings.HasPrefix(path, site.SecretsPrefix) || strings.HasPrefix(path, webhook.SecretsPrefix) {
+	if strings.HasPrefix(path, site.SecretsPrefix) || strings.HasPrefix(path, webhook.SecretsPrefix) ||
+		strings.HasPrefix(path, payment.SecretsPrefix) {
 		return openbao.RoleAPI
 	}
 	return openbao.RoleWorker
@@ -95,10 +97,13 @@ func writers(path string) openbao.Role {
 
 // readers of a site's secrets are the roles that call its MAAS. The listener
 // for nodes does so on behalf of a machine. The API reads the secret of a webhook
-// to keep it beside the next one.
+// to keep it beside the next one, and checks by itself what payment providers signed.
 func readers(path string) []openbao.Role {
 	if strings.HasPrefix(path, webhook.SecretsPrefix) {
 		return []openbao.Role{openbao.RoleWorker, openbao.RoleAPI}
+	}
+	if strings.HasPrefix(path, payment.SecretsPrefix) {
+		return []openbao.Role{openbao.RoleAPI}
 	}
 	if strings.HasPrefix(path, site.SecretsPrefix) {
 		return []openbao.Role{openbao.RoleWorker, openbao.RoleAPI, openbao.RoleNodes}

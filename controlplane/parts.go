@@ -35,6 +35,7 @@ import (
 	"gpuaas/controlplane/internal/money/balance"
 	"gpuaas/controlplane/internal/money/budget"
 	"gpuaas/controlplane/internal/money/ledger"
+	"gpuaas/controlplane/internal/money/payment"
 	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
@@ -273,6 +274,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	ledger.New(p.db).Register(api)
 	p.balances.Register(api)
 	p.budgets.Register(api)
+	payment.New(p.db, p.secrets, nil).Register(api)
 	p.statements.Register(api)
 	rentalsettings.New(p.db).Register(api)
 	reservation.New(p.db, p.heardWithin()).Register(api)

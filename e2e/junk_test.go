@@ -119,6 +119,8 @@ var moreThanTheContractSays = map[string]string{
 	"upsert-roce-assignments":   "addresses have a form of their own",
 	"remove-trust-authority":    "a fingerprint has a form of its own",
 	"diff-operation-definition": "the other version must be named",
+	"take-payment-event":        "providers are a list of names, and a signature has a form of its own",
+	"put-payment-secret":        "providers are a list of names",
 }
 
 func (j *junk) paths() {

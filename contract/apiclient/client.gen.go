@@ -1263,6 +1263,8 @@ const (
 const (
 	LedgerViewKindCorrection LedgerViewKind = "correction"
 	LedgerViewKindCredit     LedgerViewKind = "credit"
+	LedgerViewKindPayment    LedgerViewKind = "payment"
+	LedgerViewKindRefund     LedgerViewKind = "refund"
 	LedgerViewKindRelief     LedgerViewKind = "relief"
 	LedgerViewKindUsage      LedgerViewKind = "usage"
 )
@@ -1890,6 +1892,24 @@ const (
 	OutboxEventStateFailed    OutboxEventState = "failed"
 	OutboxEventStatePending   OutboxEventState = "pending"
 	OutboxEventStatePublished OutboxEventState = "published"
+)
+
+// Defines values for PaymentBookingViewKind.
+const (
+	PaymentBookingViewKindPayment PaymentBookingViewKind = "payment"
+	PaymentBookingViewKindRefund  PaymentBookingViewKind = "refund"
+)
+
+// Defines values for PaymentBookingViewProvider.
+const (
+	PaymentBookingViewProviderStripe PaymentBookingViewProvider = "stripe"
+)
+
+// Defines values for PaymentTakenViewOutcome.
+const (
+	AlreadyBooked PaymentTakenViewOutcome = "already_booked"
+	Booked        PaymentTakenViewOutcome = "booked"
+	Ignored       PaymentTakenViewOutcome = "ignored"
 )
 
 // Defines values for Permission.
@@ -2883,6 +2903,11 @@ const (
 	ListFleetOperationTargetsParamsStatusWaiting   ListFleetOperationTargetsParamsStatus = "waiting"
 )
 
+// Defines values for PutPaymentSecretParamsProvider.
+const (
+	PutPaymentSecretParamsProviderStripe PutPaymentSecretParamsProvider = "stripe"
+)
+
 // Defines values for ListDriftParamsSeverity.
 const (
 	ListDriftParamsSeverityCritical ListDriftParamsSeverity = "critical"
@@ -2949,6 +2974,11 @@ const (
 	GetUsageParamsBySku     GetUsageParamsBy = "sku"
 	GetUsageParamsByTenant  GetUsageParamsBy = "tenant"
 	GetUsageParamsByUser    GetUsageParamsBy = "user"
+)
+
+// Defines values for TakePaymentEventParamsProvider.
+const (
+	TakePaymentEventParamsProviderStripe TakePaymentEventParamsProvider = "stripe"
 )
 
 // Defines values for ListAllocationRequestsParamsStatus.
@@ -3038,6 +3068,8 @@ const (
 const (
 	ListLedgerParamsKindCorrection ListLedgerParamsKind = "correction"
 	ListLedgerParamsKindCredit     ListLedgerParamsKind = "credit"
+	ListLedgerParamsKindPayment    ListLedgerParamsKind = "payment"
+	ListLedgerParamsKindRefund     ListLedgerParamsKind = "refund"
 	ListLedgerParamsKindRelief     ListLedgerParamsKind = "relief"
 	ListLedgerParamsKindUsage      ListLedgerParamsKind = "usage"
 )
@@ -7107,14 +7139,14 @@ type LedgerCreditBody struct {
 
 // LedgerPostingView defines model for LedgerPostingView.
 type LedgerPostingView struct {
-	// Account tenant: what the tenant has left; revenue: what was earned; credits: what was given.
+	// Account tenant: what the tenant has left; revenue: what was earned; credits: what was given; payments: what came through payment providers.
 	Account LedgerPostingViewAccount `json:"account"`
 
 	// AmountMinor In minor units; negative: out of the account.
 	AmountMinor int64 `json:"amount_minor"`
 }
 
-// LedgerPostingViewAccount tenant: what the tenant has left; revenue: what was earned; credits: what was given.
+// LedgerPostingViewAccount tenant: what the tenant has left; revenue: what was earned; credits: what was given; payments: what came through payment providers.
 type LedgerPostingViewAccount string
 
 // LedgerView defines model for LedgerView.
@@ -7146,7 +7178,7 @@ type LedgerView struct {
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	EntryId openapi_types.UUID `json:"entry_id"`
 
-	// Kind credit: money that was given; usage: a charge; relief: a charge that is given back because the node could not be used; correction: the opposite of another entry.
+	// Kind credit: money that was given; usage: a charge; relief: a charge that is given back because the node could not be used; correction: the opposite of another entry; payment: money that came through a payment provider; refund: what of it went back.
 	Kind LedgerViewKind `json:"kind"`
 
 	// MadeBy Id of who made it.
@@ -7171,7 +7203,7 @@ type LedgerView struct {
 	WindowStart *time.Time `json:"window_start,omitempty"`
 }
 
-// LedgerViewKind credit: money that was given; usage: a charge; relief: a charge that is given back because the node could not be used; correction: the opposite of another entry.
+// LedgerViewKind credit: money that was given; usage: a charge; relief: a charge that is given back because the node could not be used; correction: the opposite of another entry; payment: money that came through a payment provider; refund: what of it went back.
 type LedgerViewKind string
 
 // LedgerViewList defines model for LedgerViewList.
@@ -9550,6 +9582,66 @@ type OutboxMark struct {
 	// Position What to resume after if no event follows.
 	Position int64 `json:"position"`
 }
+
+// PaymentBookingView defines model for PaymentBookingView.
+type PaymentBookingView struct {
+	// AmountMinor In minor units.
+	AmountMinor int64 `json:"amount_minor"`
+
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// EntryId Id of the entry of the ledger.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	EntryId openapi_types.UUID `json:"entry_id"`
+
+	// Kind payment: money that came; refund: what of a payment went back.
+	Kind PaymentBookingViewKind `json:"kind"`
+
+	// ObjectId What the provider calls it.
+	ObjectId string `json:"object_id"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// PaymentId The payment at the provider; of a refund, the one that went back.
+	PaymentId  string                     `json:"payment_id"`
+	Provider   PaymentBookingViewProvider `json:"provider"`
+	ReceivedAt time.Time                  `json:"received_at"`
+}
+
+// PaymentBookingViewKind payment: money that came; refund: what of a payment went back.
+type PaymentBookingViewKind string
+
+// PaymentBookingViewProvider defines model for PaymentBookingView.Provider.
+type PaymentBookingViewProvider string
+
+// PaymentBookingViewList defines model for PaymentBookingViewList.
+type PaymentBookingViewList struct {
+	// Items The items of this page.
+	Items []PaymentBookingView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// PaymentSecretBody defines model for PaymentSecretBody.
+type PaymentSecretBody struct {
+	// Secret It is kept in the secrets engine, and never shown.
+	Secret string `json:"secret"`
+}
+
+// PaymentTakenView defines model for PaymentTakenView.
+type PaymentTakenView struct {
+	// Outcome booked; already_booked: it was told before; ignored: it is about nothing that is booked.
+	Outcome PaymentTakenViewOutcome `json:"outcome"`
+}
+
+// PaymentTakenViewOutcome booked; already_booked: it was told before; ignored: it is about nothing that is booked.
+type PaymentTakenViewOutcome string
 
 // Permission defines model for Permission.
 type Permission string
@@ -14359,6 +14451,15 @@ type RequeueOutboxEventParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// PutPaymentSecretParams defines parameters for PutPaymentSecret.
+type PutPaymentSecretParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PutPaymentSecretParamsProvider defines parameters for PutPaymentSecret.
+type PutPaymentSecretParamsProvider string
+
 // ListPricesParams defines parameters for ListPrices.
 type ListPricesParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -14769,6 +14870,15 @@ type ListOperationCatalogParams struct {
 	// Type Only versions of this type.
 	Type *string `form:"type,omitempty" json:"type,omitempty"`
 }
+
+// TakePaymentEventParams defines parameters for TakePaymentEvent.
+type TakePaymentEventParams struct {
+	// StripeSignature Time and signatures: t=…,v1=…
+	StripeSignature *string `json:"Stripe-Signature,omitempty"`
+}
+
+// TakePaymentEventParamsProvider defines parameters for TakePaymentEvent.
+type TakePaymentEventParamsProvider string
 
 // UpdateProjectParams defines parameters for UpdateProject.
 type UpdateProjectParams struct {
@@ -15455,6 +15565,15 @@ type PutTenantOperationPolicyParams struct {
 
 	// IfMatch The ETag of the version that the change is based on.
 	IfMatch string `json:"If-Match"`
+}
+
+// ListPaymentsParams defines parameters for ListPayments.
+type ListPaymentsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
 
 // ListProjectsParams defines parameters for ListProjects.
@@ -17108,6 +17227,16 @@ func (c *Client) RequeueOutboxEventWithResponse(ctx context.Context, eventId ope
 	return call[OutboxEvent](ctx, c, r, edit)
 }
 
+// PutPaymentSecretWithResponse is PUT /api/v1/admin/payments/{provider}/secret: Set the secret that a payment provider signs with
+func (c *Client) PutPaymentSecretWithResponse(ctx context.Context, provider PutPaymentSecretParamsProvider, params *PutPaymentSecretParams, body PaymentSecretBody, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodPut, "/api/v1/admin/payments/%s/secret", provider)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[struct{}](ctx, c, r, edit)
+}
+
 // ListPricesWithResponse is GET /api/v1/admin/prices: List the prices of SKUs
 func (c *Client) ListPricesWithResponse(ctx context.Context, params *ListPricesParams, edit ...RequestEditorFn) (*Response[PriceViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/admin/prices")
@@ -17696,6 +17825,15 @@ func (c *Client) ListOperationCatalogWithResponse(ctx context.Context, params *L
 func (c *Client) GetOperationCatalogEntryWithResponse(ctx context.Context, definitionId string, edit ...RequestEditorFn) (*Response[DefinitionCatalogView], error) {
 	r := newRequest(http.MethodGet, "/api/v1/operation-definitions/%s", definitionId)
 	return call[DefinitionCatalogView](ctx, c, r, edit)
+}
+
+// TakePaymentEventWithResponse is POST /api/v1/payments/{provider}/events: Take in what a payment provider tells
+func (c *Client) TakePaymentEventWithResponse(ctx context.Context, provider TakePaymentEventParamsProvider, params *TakePaymentEventParams, edit ...RequestEditorFn) (*Response[PaymentTakenView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/payments/%s/events", provider)
+	if params != nil {
+		r.header("Stripe-Signature", params.StripeSignature)
+	}
+	return call[PaymentTakenView](ctx, c, r, edit)
 }
 
 // GetProjectWithResponse is GET /api/v1/projects/{project_id}: Read a project
@@ -18637,6 +18775,16 @@ func (c *Client) PutTenantOperationPolicyWithResponse(ctx context.Context, orgId
 	}
 	r.json(body)
 	return call[PolicyView](ctx, c, r, edit)
+}
+
+// ListPaymentsWithResponse is GET /api/v1/tenants/{org_id}/payments: List what came to a tenant through payment providers, and went back
+func (c *Client) ListPaymentsWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListPaymentsParams, edit ...RequestEditorFn) (*Response[PaymentBookingViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/payments", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[PaymentBookingViewList](ctx, c, r, edit)
 }
 
 // ListProjectsWithResponse is GET /api/v1/tenants/{org_id}/projects: List the projects of a tenant

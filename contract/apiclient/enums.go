@@ -1075,6 +1075,8 @@ var enums = map[string][]string{
 		"usage",
 		"relief",
 		"correction",
+		"payment",
+		"refund",
 	},
 	"LifecycleStateDescription.tone": {
 		"ok",
@@ -1507,6 +1509,18 @@ var enums = map[string][]string{
 		"published",
 		"failed",
 		"discarded",
+	},
+	"PaymentBookingView.kind": {
+		"payment",
+		"refund",
+	},
+	"PaymentBookingView.provider": {
+		"stripe",
+	},
+	"PaymentTakenView.outcome": {
+		"booked",
+		"already_booked",
+		"ignored",
 	},
 	"PolicyDecisionView.key": {
 		"enabled",
@@ -2149,6 +2163,8 @@ var enums = map[string][]string{
 		"usage",
 		"relief",
 		"correction",
+		"payment",
+		"refund",
 	},
 	"list-maas-sites.status": {
 		"active",
@@ -2291,5 +2307,11 @@ var enums = map[string][]string{
 		"waiting",
 		"delivered",
 		"failed",
+	},
+	"put-payment-secret.provider": {
+		"stripe",
+	},
+	"take-payment-event.provider": {
+		"stripe",
 	},
 }

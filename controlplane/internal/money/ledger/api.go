@@ -25,7 +25,7 @@ func (Purse) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(purses) 
 
 // PostingView is a posting as the API shows it.
 type PostingView struct {
-	Account     Purse `json:"account" doc:"tenant: what the tenant has left; revenue: what was earned; credits: what was given."`
+	Account     Purse `json:"account" doc:"tenant: what the tenant has left; revenue: what was earned; credits: what was given; payments: what came through payment providers."`
 	AmountMinor int64 `json:"amount_minor" doc:"In minor units; negative: out of the account."`
 }
 
@@ -33,7 +33,7 @@ type PostingView struct {
 type View struct {
 	EntryID         id.LedgerEntry  `json:"entry_id" doc:"Id of the entry."`
 	OrgID           id.Org          `json:"org_id" doc:"Id of the tenant."`
-	Kind            Kind            `json:"kind" doc:"credit: money that was given; usage: a charge; relief: a charge that is given back because the node could not be used; correction: the opposite of another entry."`
+	Kind            Kind            `json:"kind" doc:"credit: money that was given; usage: a charge; relief: a charge that is given back because the node could not be used; correction: the opposite of another entry; payment: money that came through a payment provider; refund: what of it went back."`
 	AmountMinor     int64           `json:"amount_minor" doc:"What it changed in the balance of the tenant, in minor units."`
 	Currency        string          `json:"currency" example:"USD"`
 	Reference       string          `json:"reference,omitempty" doc:"What names it elsewhere."`

@@ -274,5 +274,20 @@ func Relieve(
 	})
 }
 
+// Pay books money that came through a payment provider, or went back. The reference names
+// it there.
+func Pay(
+	ctx context.Context, tx pgx.Tx, org id.Org, currency string, minor int64, back bool, reference string,
+) (Entry, error) {
+	e := Entry{
+		Org: org, Currency: currency, Kind: Payment, Reference: reference, Reason: "a payment came in",
+		Postings: move(Paid, Tenant, minor),
+	}
+	if back {
+		e.Kind, e.Reason, e.Postings = Refund, "a payment went back", move(Tenant, Paid, minor)
+	}
+	return Book(ctx, tx, e)
+}
+
 // longestReason is how many bytes of somebody's words an entry keeps.
 const longestReason = 500

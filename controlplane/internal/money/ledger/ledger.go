@@ -17,21 +17,24 @@ const (
 	Usage      Kind = "usage"
 	Relief     Kind = "relief"
 	Correction Kind = "correction"
+	Payment    Kind = "payment"
+	Refund     Kind = "refund"
 )
 
-var kinds = []Kind{Credit, Usage, Relief, Correction}
+var kinds = []Kind{Credit, Usage, Relief, Correction, Payment, Refund}
 
 // Purse is one of the accounts that an entry moves money between, each per tenant.
 type Purse string
 
 // The purses.
 const (
-	Tenant  Purse = "tenant"  // what the tenant has left
-	Revenue Purse = "revenue" // what was earned
-	Credits Purse = "credits" // what was given
+	Tenant  Purse = "tenant"   // what the tenant has left
+	Revenue Purse = "revenue"  // what was earned
+	Credits Purse = "credits"  // what was given
+	Paid    Purse = "payments" // what came through payment providers
 )
 
-var purses = []Purse{Tenant, Revenue, Credits, "payments", "adjustments"}
+var purses = []Purse{Tenant, Revenue, Credits, Paid, "adjustments"}
 
 // Posting moves an amount into a purse, or out of it.
 type Posting struct {
