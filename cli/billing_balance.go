@@ -72,7 +72,7 @@ func (a *app) balanceCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "balance", short: "Show what a tenant has left, and how long it lasts", operations: []string{"get-balance"},
 		long: "As it is at this moment: what was booked, less what was used since and what is set aside for the first\n" +
-			"window of what was just rented, plus the credit line. -o wide shows all of it.",
+			"window of what was just rented, plus the credit line. -o json shows all of it.",
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addTenant(cmd)
