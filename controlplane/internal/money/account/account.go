@@ -60,6 +60,17 @@ type Terms struct {
 // Rating is how the allocation is rated.
 func (t Terms) Rating() rating.Terms { return rating.Fixed(t.Units, t.Minor, t.Paid) }
 
+// First is what the first window of an allocation costs. What costs anything costs at
+// least one minor unit: who has nothing is let nothing, however short the window.
+func (t Terms) First(window time.Duration) (int64, error) {
+	if t.Basis != Priced || t.Minor == 0 || t.Paid == 0 || t.Units == 0 {
+		return 0, nil
+	}
+	origin := time.Time{}
+	cost, err := t.Rating().Until(origin, origin.Add(window))
+	return max(cost, 1), err
+}
+
 // Rented is an allocation that is being made.
 type Rented struct {
 	Allocation id.Allocation

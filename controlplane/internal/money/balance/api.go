@@ -90,15 +90,7 @@ type Body struct {
 	Release         bool     `json:"release,omitempty" doc:"Accept that allocations of the tenant are released because of the new limits. Without it such limits are refused."`
 }
 
-func (b Body) check() error {
-	if b.Unlimited && b.CreditLineMinor != nil {
-		return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
-			WithFields(fault.Field{Path: "body.unlimited", Message: "cannot be given together with credit_line_minor"})
-	}
-	return nil
-}
-
-func (b Body) change(s *Settings) {
+func (b Body) change(s *Settings) error {
 	if b.Payment != nil && *b.Payment != s.Payment {
 		s.Payment, s.CreditLine = *b.Payment, nil
 	}
@@ -111,6 +103,13 @@ func (b Body) change(s *Settings) {
 	s.ReleaseFor = min(s.ReleaseFor, s.LowFor)
 	givenSeconds(&s.ReleaseFor, b.ReleaseSeconds)
 	givenSeconds(&s.Grace, b.GraceSeconds)
+	if b.Unlimited && (b.CreditLineMinor != nil || s.Payment == Prepaid) {
+		return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
+			WithFields(fault.Field{
+				Path: "body.unlimited", Message: "is for tenants that pay afterwards, and cannot be given with credit_line_minor",
+			})
+	}
+	return nil
 }
 
 func given[T any](to *T, v *T) {
@@ -153,9 +152,6 @@ func (s *Service) Register(api *httpapi.API) {
 		Body Body
 	},
 	) (*httpapi.Plain[View], error) {
-		if err := in.Body.check(); err != nil {
-			return nil, err
-		}
 		now, err := s.Set(ctx, in.OrgID, in.Body.change, in.Body.Release)
 		return &httpapi.Plain[View]{Body: show(now)}, err
 	})

@@ -181,22 +181,35 @@ func (s Standing) releases() bool {
 	return s.Status == Depleted && s.Next() == Depleted && s.Live > 0 && !s.At.Before(s.Since.Add(s.Grace))
 }
 
-// endsSooner says whether allocations will be released that were not to be released
-// before, or not so soon.
+// endsSooner says whether allocations will be released, at once or within the time of the
+// last warning, that were not to be released before, or not so soon.
 func (s Standing) endsSooner(before Standing) bool {
-	if s.Status != Depleted || s.Live == 0 {
+	if s.Live == 0 || s.Status != Depleted && s.Status != Pending {
 		return false
 	}
-	ended := before.CreditLine != nil && before.Status == Depleted && before.Next() == Depleted
-	return !ended || s.Since.Add(s.Grace).Before(before.Since.Add(before.Grace))
+	then := before.releasesAt()
+	const apart = time.Minute // two looks round what is left, each by itself
+	return then == nil || s.releasesAt().Add(apart).Before(*then)
+}
+
+// releasesAt is when allocations are released, as things are; nil: never.
+func (s Standing) releasesAt() *time.Time {
+	at := s.DepletesAt()
+	if s.Status == Depleted {
+		at = &s.Since
+	}
+	if s.CreditLine == nil || at == nil {
+		return nil
+	}
+	return new(at.Add(s.Grace).UTC())
 }
 
 // wouldRelease refuses limits that end what the tenant rents.
 func (s Standing) wouldRelease() error {
 	left, _ := s.Left()
 	return fault.New(fault.Conflict, "limits_would_release",
-		"the tenant would have %s left, and its %d allocations would be released %s", currency.Format(left, s.Currency),
-		s.Live, s.Since.Add(s.Grace).UTC().Format("from 2006-01-02 15:04 UTC on")).
+		"the tenant would have %s left, and its %d allocations would be released from %s on",
+		currency.Format(left, s.Currency), s.Live, s.releasesAt().Format("2006-01-02 15:04 UTC")).
 		WithRemedy("credit the tenant first, or give it a credit line or a grace period; if its allocations are to end, " +
 			"say so: release (gpuaas billing limit --release)")
 }

@@ -115,14 +115,15 @@ func (w *world) ReleaseUnpaid(ctx context.Context, tx pgx.Tx, of id.Allocation, 
 // limit says how far the tenant may go: prepaid, warned at ten hours and at two.
 func (w *world) limit(tb testing.TB, change func(*balance.Settings)) {
 	tb.Helper()
-	if _, err := w.balances.Set(tb.Context(), w.org, func(s *balance.Settings) {
+	if _, err := w.balances.Set(tb.Context(), w.org, func(s *balance.Settings) error {
 		*s = balance.Settings{
 			Payment: balance.Prepaid, LowFor: 10 * time.Hour, ReleaseFor: 2 * time.Hour, RearmPercent: 150,
 		}
 		if change != nil {
 			change(s)
 		}
-	}, false); err != nil {
+		return nil
+	}, true); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // Set changes how far a tenant may go, and when it is warned. It refuses what would
 // release allocations of the tenant, unless release says that this is meant.
-func (s *Service) Set(ctx context.Context, org id.Org, change func(*Settings), release bool) (Standing, error) {
+func (s *Service) Set(ctx context.Context, org id.Org, change func(*Settings) error, release bool) (Standing, error) {
 	var now Standing
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := balancedb.New(tx)
@@ -33,7 +33,9 @@ func (s *Service) Set(ctx context.Context, org id.Org, change func(*Settings), r
 			return err
 		}
 		to := before.Settings
-		change(&to)
+		if err := change(&to); err != nil {
+			return err
+		}
 		if to.Payment == Prepaid && to.CreditLine == nil {
 			to.CreditLine = new(int64)
 		}
@@ -54,10 +56,13 @@ func (s *Service) Set(ctx context.Context, org id.Org, change func(*Settings), r
 		if now, err = s.look(ctx, q, tx, org); err != nil {
 			return err
 		}
-		if before.CreditLine == nil {
-			now.Status = Healthy // nobody has looked at it while it was not limited
-		}
 		was := now.Status
+		if before.CreditLine == nil && was != Healthy { // nobody has looked at it while it was not limited
+			if err := move(ctx, q, now, Healthy); err != nil {
+				return err
+			}
+			was, now.Status = Healthy, Healthy
+		}
 		if now, err = enter(ctx, q, now); err != nil {
 			return err
 		}
@@ -89,19 +94,26 @@ func enter(ctx context.Context, q *balancedb.Queries, now Standing) (Standing, e
 	if err != nil {
 		return now, err
 	}
-	if err := q.Move(ctx, balancedb.MoveParams{
-		OrgID: now.Org, Status: string(to), Since: now.At, EnteredRate: now.rate.String(),
-	}); err != nil {
-		return now, fmt.Errorf("move balance of tenant %s: %w", now.Org, err)
+	if err := move(ctx, q, now, to); err != nil {
+		return now, err
 	}
 	now.Status, now.Since = to, now.At
 	return now, nil
 }
 
+func move(ctx context.Context, q *balancedb.Queries, now Standing, to Status) error {
+	if err := q.Move(ctx, balancedb.MoveParams{
+		OrgID: now.Org, Status: string(to), Since: now.At, EnteredRate: now.rate.String(),
+	}); err != nil {
+		return fmt.Errorf("move balance of tenant %s: %w", now.Org, err)
+	}
+	return nil
+}
+
 // Admit refuses to let a number of machines to a tenant that cannot pay their first
 // window. Until the transaction ends, others who are let something to the tenant wait.
 func (s *Service) Admit(ctx context.Context, tx pgx.Tx, t account.Terms, machines int32) error {
-	first, err := s.first(t)
+	first, err := t.First(s.cfg.First)
 	if err != nil || first == 0 {
 		return err
 	}
@@ -118,7 +130,7 @@ func (s *Service) Admit(ctx context.Context, tx pgx.Tx, t account.Terms, machine
 
 // Hold sets the first window of an allocation aside, in the transaction that makes it.
 func (s *Service) Hold(ctx context.Context, tx pgx.Tx, t account.Terms) error {
-	first, err := s.first(t)
+	first, err := t.First(s.cfg.First)
 	if err != nil || first == 0 {
 		return err
 	}
@@ -135,17 +147,6 @@ func (s *Service) Hold(ctx context.Context, tx pgx.Tx, t account.Terms) error {
 		return fmt.Errorf("hold the first window: %w", err)
 	}
 	return nil
-}
-
-// first is what the first window costs. What costs anything costs at least one minor
-// unit: a tenant that has nothing is let nothing, however short the window.
-func (s *Service) first(t account.Terms) (int64, error) {
-	if t.Basis != account.Priced || t.Minor == 0 || t.Paid == 0 || t.Units == 0 {
-		return 0, nil
-	}
-	origin := time.Time{}
-	cost, err := t.Rating().Until(origin, origin.Add(s.cfg.First))
-	return max(cost, 1), err
 }
 
 // locked locks the row of a tenant and reads how it stands; false: it is not limited.

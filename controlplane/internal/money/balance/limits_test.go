@@ -61,8 +61,9 @@ func TestLimitsAfterNoneBeginAnew(t *testing.T) {
 	}
 	w.now = start.Add(1000 * time.Hour)
 	before := len(w.told(t))
-	if _, err := w.balances.Set(t.Context(), w.org, func(s *balance.Settings) {
+	if _, err := w.balances.Set(t.Context(), w.org, func(s *balance.Settings) error {
 		s.Payment, s.Grace = balance.Prepaid, time.Hour
+		return nil
 	}, true); err != nil {
 		t.Fatal(err)
 	}
@@ -101,11 +102,14 @@ func TestLimitsThatReleaseAreRefused(t *testing.T) {
 	}
 	put(object{"unlimited": true, "credit_line_minor": 1}).
 		Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.unlimited")
+	// It owes two hours: another hour's line would end everything within the time of the last warning.
+	put(object{"credit_line_minor": 2800 * 3}).Wants(t, http.StatusConflict, "limits_would_release")
 	put(object{"payment": "prepaid", "release": true}).Into(t, http.StatusOK, &v)
 	told := []string{"billing.low_balance_warning", "billing.balance_depleted"} // its line lasts for less than three days
 	if v.Status != balance.Depleted || v.ReleasesAt == nil || !slices.Equal(w.told(t), told) {
 		t.Errorf("%+v, told %v", v, w.told(t))
 	}
+	put(object{"unlimited": true}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.unlimited")
 	put(object{"grace_seconds": 0}).Wants(t, http.StatusConflict, "limits_would_release")
 	v = balance.View{}
 	put(object{"unlimited": true, "payment": "postpaid"}).Into(t, http.StatusOK, &v)

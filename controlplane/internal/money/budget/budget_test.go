@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/httpapi"
@@ -22,8 +24,6 @@ import (
 	"gpuaas/controlplane/internal/money/budget"
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/metering"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const h200 = "h200-sxm-baremetal-8g" // seeded: 3.50 USD, eight GPUs: 28.00 an hour

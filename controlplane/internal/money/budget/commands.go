@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -91,11 +90,7 @@ func record(ctx context.Context, tx pgx.Tx, action string, b Budget) error {
 // their first window and stops it. Until the transaction ends, others who rent for the
 // project wait.
 func (s *Service) Admit(ctx context.Context, tx pgx.Tx, t account.Terms, machines int32) error {
-	if t.Basis != account.Priced {
-		return nil
-	}
-	origin := time.Time{}
-	first, err := t.Rating().Until(origin, origin.Add(s.first))
+	first, err := t.First(s.first)
 	if err != nil || first == 0 {
 		return err
 	}

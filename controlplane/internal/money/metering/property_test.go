@@ -63,7 +63,7 @@ func (s *storm) step() {
 	case "jump": // a clock that was wrong, in either direction
 		s.now = s.now.Add(s.span(60*time.Hour) - 30*time.Hour)
 	case "rent":
-		a := &stay{id: s.world.rent(s.t, rapid.Int32Range(0, 9).Draw(s.r, "gpus")), from: s.moment()}
+		a := &stay{id: s.rent(s.t, rapid.Int32Range(0, 9).Draw(s.r, "gpus")), from: s.moment()}
 		s.activate(s.t, a.id, a.from)
 		s.lives = append(s.lives, a)
 	case "leave":

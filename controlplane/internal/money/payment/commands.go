@@ -28,6 +28,7 @@ const SecretsPrefix = "payments/"
 const (
 	keySecret   = "secret"
 	keyPrevious = "previous"
+	keyUntil    = "previous_until"
 	// remembered is how long a secret is remembered, so that strangers do not make the
 	// secrets engine work.
 	remembered = time.Minute
@@ -62,8 +63,12 @@ func New(db *postgres.DB, secrets Secrets, now func() time.Time) *Service {
 	return &Service{db: db, secrets: secrets, now: now, known: map[Provider]known{}}
 }
 
-// SetSecret sets the secret that a provider signs with. The one before is accepted until
-// it is set again, so that it can be changed without losing events.
+// overlap is how long the secret before is accepted after another one was set.
+const overlap = 24 * time.Hour
+
+// SetSecret sets the secret that a provider signs with. The one before is accepted for a
+// day, so that it can be changed without losing events. Who sets the same one again ends
+// that at once, for a secret that leaked.
 func (s *Service) SetSecret(ctx context.Context, of Provider, secret redact.Secret) error {
 	if n := len(secret.Reveal()); n < 16 || n > 200 {
 		return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
@@ -72,8 +77,9 @@ func (s *Service) SetSecret(ctx context.Context, of Provider, secret redact.Secr
 	values := map[string]redact.Secret{keySecret: secret}
 	kept, err := s.secrets.Get(ctx, SecretsPrefix+string(of))
 	switch {
+	case err == nil && kept[keySecret].Reveal() != secret.Reveal():
+		values[keyPrevious], values[keyUntil] = kept[keySecret], redact.New(s.now().Add(overlap).UTC().Format(time.RFC3339))
 	case err == nil:
-		values[keyPrevious] = kept[keySecret]
 	case fault.KindOf(err) != fault.NotFound:
 		return err
 	}
@@ -103,7 +109,11 @@ func (s *Service) signers(ctx context.Context, of Provider) ([]redact.Secret, er
 		}
 		k = known{until: now.Add(remembered)}
 		if err == nil {
-			k.secrets = []redact.Secret{kept[keySecret], kept[keyPrevious]}
+			k.secrets = []redact.Secret{kept[keySecret]}
+			until, err := time.Parse(time.RFC3339, kept[keyUntil].Reveal())
+			if err == nil && now.Before(until) {
+				k.secrets = append(k.secrets, kept[keyPrevious])
+			}
 		}
 		s.mu.Lock()
 		s.known[of] = k
@@ -161,7 +171,11 @@ func (s *Service) Take(ctx context.Context, of Provider, signature string, body 
 			out = Already
 			return nil
 		}
-		return s.book(ctx, tx, q, of, n)
+		err = s.book(ctx, tx, q, of, n)
+		if errors.Is(err, errReversed) {
+			out, err = Ignored, nil
+		}
+		return err
 	})
 	return out, err
 }
@@ -212,6 +226,8 @@ func (s *Service) book(ctx context.Context, tx pgx.Tx, q *paymentdb.Queries, of 
 	})
 }
 
+var errReversed = errors.New("the payment was corrected")
+
 // payer is the tenant whose money it is. A refund gives back at most what came.
 func payer(ctx context.Context, q *paymentdb.Queries, of Provider, n Notice) (id.Org, error) {
 	if n.Kind == Payment {
@@ -229,6 +245,9 @@ func payer(ctx context.Context, q *paymentdb.Queries, of Provider, n Notice) (id
 	}
 	if err != nil {
 		return id.Org{}, fmt.Errorf("read payment: %w", err)
+	}
+	if p.Reversed { // it left the tenant already: booking the refund, too, would take it twice
+		return id.Org{}, errReversed
 	}
 	if n.Minor > p.AmountMinor-p.RefundedMinor {
 		return id.Org{}, fault.New(fault.Conflict, "refund_too_large",

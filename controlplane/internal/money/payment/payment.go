@@ -99,6 +99,11 @@ func unknownTenant() error {
 		WithRemedy("give the money back at the provider, or open the account and have it send the event again")
 }
 
+func testMode() error {
+	return fault.New(fault.Invalid, "payment_test_mode", "the event is of the provider's test mode: no money was paid").
+		WithRemedy("let only an endpoint of the live mode send events here; nothing was booked")
+}
+
 func outOfBounds() error {
 	return fault.New(fault.Invalid, "payment_amount_out_of_bounds",
 		"the amount of the event is not 1 to 10^15 minor units").

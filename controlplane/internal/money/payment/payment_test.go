@@ -24,6 +24,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/secrets"
 	"gpuaas/controlplane/internal/money/account"
+	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/payment"
 )
 
@@ -122,13 +123,13 @@ func (w *world) took(t *testing.T, body string, want payment.Outcome) {
 }
 
 func paid(event, object, tenant string, amount any, currency string) string {
-	return fmt.Sprintf(`{"id": %q, "type": "payment_intent.succeeded", "data": {"object": {"id": %q, "status": "succeeded",
+	return fmt.Sprintf(`{"id": %q, "type": "payment_intent.succeeded", "livemode": true, "data": {"object": {"id": %q, "status": "succeeded",
 		"amount": 1, "amount_received": %v, "currency": %q, "metadata": {"gpuaas_tenant_id": %q}}}}`, event, object, amount,
 		currency, tenant)
 }
 
 func refunded(event, object, of string, amount int64) string {
-	return fmt.Sprintf(`{"id": %q, "type": "refund.updated", "data": {"object": {"id": %q, "status": "succeeded",
+	return fmt.Sprintf(`{"id": %q, "type": "refund.updated", "livemode": true, "data": {"object": {"id": %q, "status": "succeeded",
 		"amount": %d, "currency": "usd", "payment_intent": %q, "metadata": {}}}}`, event, object, amount, of)
 }
 
@@ -188,7 +189,14 @@ func TestEventsThatAreRefusedWriteNothing(t *testing.T) {
 		code   string
 	}{
 		{paid("e", "p", tenant, 5000, "eur"), http.StatusConflict, "currency_mismatch"},
-		{paid("e", "p", "", 5000, "usd"), http.StatusUnprocessableEntity, "payment_tenant_missing"},
+		{
+			strings.Replace(paid("e", "p", tenant, 5000, "usd"), "true", "false", 1), http.StatusUnprocessableEntity,
+			"payment_test_mode",
+		},
+		{
+			strings.Replace(paid("e", "p", tenant, 5000, "usd"), `"livemode": true, `, "", 1), http.StatusUnprocessableEntity,
+			"payment_test_mode",
+		},
 		{paid("e", "p", "acme", 5000, "usd"), http.StatusUnprocessableEntity, "payment_tenant_missing"},
 		{paid("e", "p", id.New[id.Org]().String(), 5000, "usd"), http.StatusNotFound, "payment_tenant_unknown"},
 		{paid("e", "p", tenant, -5, "usd"), http.StatusUnprocessableEntity, "payment_amount_out_of_bounds"},
@@ -200,7 +208,7 @@ func TestEventsThatAreRefusedWriteNothing(t *testing.T) {
 		},
 		{paid("e", "p", tenant, "1e3", "usd"), http.StatusUnprocessableEntity, "payment_amount_out_of_bounds"},
 		{paid("", "p", tenant, 1, "usd"), http.StatusUnprocessableEntity, "payment_event_malformed"},
-		{paid("e", strings.Repeat("p", 201), tenant, 1, "usd"), http.StatusUnprocessableEntity, "payment_event_malformed"},
+		{paid("e", strings.Repeat("p", 151), tenant, 1, "usd"), http.StatusUnprocessableEntity, "payment_event_malformed"},
 		{`[]`, http.StatusUnprocessableEntity, "payment_event_malformed"},
 		{`{"id": 1`, http.StatusUnprocessableEntity, "payment_event_malformed"},
 		{`{"x": "` + strings.Repeat("a", 256<<10) + `"}`, http.StatusUnprocessableEntity, "payment_event_too_large"},
@@ -219,7 +227,7 @@ func TestAttackAForgedOrReplayedPaymentIsNotBooked(t *testing.T) {
 	before, _ := w.written(t)
 	at := strconv.FormatInt(w.now.Unix(), 10)
 	for what, signature := range map[string]string{
-		"none": "", "junk": "hello", "no time": good[strings.Index(good, "v1"):], "no signature": "t=" + at,
+		"none": "", "junk": "hello", "no time": strings.TrimPrefix(good, "t="+at+","), "no signature": "t=" + at,
 		"another secret": w.sign(body, "whsec_another_secret!"), "an empty secret": w.sign(body, ""),
 		"another body": w.sign(body+" ", secret), "another time": strings.Replace(good, "t="+at, "t="+at+"0", 1),
 		"two times": good + ",t=" + at, "cut short": good[:len(good)-40],
@@ -251,6 +259,14 @@ func TestAttackAForgedOrReplayedPaymentIsNotBooked(t *testing.T) {
 	// A secret is changed without losing events: the one before is accepted, that before it is not.
 	w.setSecret(t, "whsec_fedcba9876543210")
 	w.took(t, paid("evt_2", "pi_2", w.org.String(), 1, "usd"), payment.Booked)
+	w.now = w.now.Add(25 * time.Hour) // for a day
+	w.event(t, paid("evt_3", "pi_3", w.org.String(), 1, "usd")).Wants(t, http.StatusUnprocessableEntity,
+		"payment_signature_invalid")
+	w.setSecret(t, secret)
+	w.setSecret(t, "whsec_fedcba9876543210")
+	w.setSecret(t, "whsec_fedcba9876543210") // once more: the one before has leaked
+	w.event(t, paid("evt_3", "pi_3", w.org.String(), 1, "usd")).Wants(t, http.StatusUnprocessableEntity,
+		"payment_signature_invalid")
 	w.setSecret(t, "whsec_aaaaaaaaaaaaaaaa")
 	w.event(t, paid("evt_3", "pi_3", w.org.String(), 1, "usd")).Wants(t, http.StatusUnprocessableEntity,
 		"payment_signature_invalid")
@@ -258,5 +274,34 @@ func TestAttackAForgedOrReplayedPaymentIsNotBooked(t *testing.T) {
 	if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs a WHERE to_jsonb(a)::text LIKE '%whsec%'`).
 		Scan(&found); err != nil || found != 0 {
 		t.Errorf("the secret is in %d rows, %v", found, err)
+	}
+}
+
+// What is not ours is no failure, or the provider would stop sending.
+func TestWhatIsNotOursIsIgnored(t *testing.T) {
+	w := newWorld(t)
+	before, _ := w.written(t)
+	w.took(t, paid("e1", "p1", "", 5000, "usd"), payment.Ignored)
+	connected := strings.Replace(paid("e2", "p2", w.org.String(), 5000, "usd"), `"livemode"`, `"account": "acct_1", "livemode"`, 1)
+	w.took(t, connected, payment.Ignored)
+	if after, balance := w.written(t); after != before || balance != 0 {
+		t.Errorf("%d rows more, the balance is %d", after-before, balance)
+	}
+}
+
+// A payment that was corrected has left the tenant: its refund takes nothing once more.
+func TestARefundOfACorrectedPaymentTakesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.took(t, paid("e1", "p1", w.org.String(), 5000, "usd"), payment.Booked)
+	var entry id.LedgerEntry
+	if err := w.owner.QueryRow(t.Context(), `SELECT entry_id FROM payment_events`).Scan(&entry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ledger.New(w.db).Correct(t.Context(), w.org, entry, "came for another tenant"); err != nil {
+		t.Fatal(err)
+	}
+	w.took(t, refunded("e2", "r1", "p1", 5000), payment.Ignored)
+	if _, balance := w.written(t); balance != 0 {
+		t.Errorf("the balance is %d", balance)
 	}
 }

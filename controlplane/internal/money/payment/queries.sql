@@ -9,7 +9,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(sqlc.arg(payment)::text, 92));
 
 -- name: Paid :one
 -- What came by a payment, and what of it went back.
-SELECT p.org_id, p.currency, p.amount_minor, coalesce((SELECT sum(r.amount_minor) FROM payment_events r
+SELECT p.org_id, p.currency, p.amount_minor, ledger_entry_reversed(p.entry_id)::boolean AS reversed, coalesce((SELECT sum(r.amount_minor) FROM payment_events r
     WHERE r.provider = p.provider AND r.payment_id = p.object_id AND r.kind = 'refund'), 0)::bigint AS refunded_minor
 FROM payment_events p WHERE p.provider = $1 AND p.kind = 'payment' AND p.object_id = $2;
 

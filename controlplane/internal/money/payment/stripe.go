@@ -70,9 +70,11 @@ func (stripe) Verify(now time.Time, signature string, body []byte, secrets []red
 
 // stripeEvent is what is read of an event.
 type stripeEvent struct {
-	ID   string `json:"id"`
-	Type string `json:"type"`
-	Data struct {
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Live    *bool  `json:"livemode"`
+	Account string `json:"account"` // somebody else's, connected to ours
+	Data    struct {
 		Object struct {
 			ID       string            `json:"id"`
 			Status   string            `json:"status"`
@@ -88,7 +90,11 @@ type stripeEvent struct {
 // tenantKey is where the metadata of a payment name its tenant.
 const tenantKey = "gpuaas_tenant_id"
 
-// Read implements Adapter. Stripe counts in minor units, as we do but for inHundredths.
+// longestID leaves room for the name of the provider in the ledger.
+const longestID = 150
+
+// Read implements Adapter. Stripe counts in minor units, as we do but for the currencies
+// below. What other accounts were paid, and payments that name no tenant, are not ours.
 func (stripe) Read(body []byte) (Notice, bool, error) {
 	var e stripeEvent
 	if err := json.Unmarshal(body, &e); err != nil {
@@ -105,8 +111,14 @@ func (stripe) Read(body []byte) (Notice, bool, error) {
 	default:
 		return Notice{}, false, nil
 	}
+	switch {
+	case e.Account != "", n.Kind == Payment && n.Tenant == "":
+		return Notice{}, false, nil
+	case e.Live == nil || !*e.Live:
+		return Notice{}, false, testMode()
+	}
 	for what, text := range map[string]string{"event": n.Event, "object": n.Object, "payment": n.Payment} {
-		if text == "" || len(text) > 200 {
+		if text == "" || len(text) > longestID {
 			return Notice{}, false, malformed("it has no usable id of its " + what)
 		}
 	}
@@ -114,11 +126,13 @@ func (stripe) Read(body []byte) (Notice, bool, error) {
 	if n.Minor, err = strconv.ParseInt(amount.String(), 10, 64); err != nil || n.Minor < 1 || n.Minor > rating.MostAmount {
 		return Notice{}, false, outOfBounds()
 	}
-	if slices.Contains(inHundredths, n.Currency) {
-		if n.Minor%100 != 0 {
-			return Notice{}, false, outOfBounds()
-		}
+	switch {
+	case slices.Contains(inHundredths, n.Currency) && n.Minor%100 == 0:
 		n.Minor /= 100
+	case slices.Contains(inWholes, n.Currency) && n.Minor <= rating.MostAmount/100:
+		n.Minor *= 100
+	case slices.Contains(inHundredths, n.Currency), slices.Contains(inWholes, n.Currency):
+		return Notice{}, false, outOfBounds()
 	}
 	return n, true, nil
 }
@@ -126,3 +140,6 @@ func (stripe) Read(body []byte) (Notice, bool, error) {
 // inHundredths are currencies without minor units that Stripe counts in hundredths all
 // the same.
 var inHundredths = []string{"ISK", "UGX"}
+
+// inWholes are currencies with minor units that Stripe counts without them.
+var inWholes = []string{"MGA"}

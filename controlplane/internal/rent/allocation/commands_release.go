@@ -203,12 +203,13 @@ func (s *Service) toCleanup(ctx context.Context, tx pgx.Tx, a Allocation, l Leav
 
 // cutOff has the account of a tenant taken away, with what runs under it. The cleanup of
 // a node that somebody had root on may wait for a place of its site for hours, and the
-// tenant does not pay for them. Its own drain takes away what this leaves.
+// tenant does not pay for them. The home goes, too: a drain later finds homes by their
+// accounts.
 func cutOff(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	_, err := (agenttask.Commands{}).Enqueue(ctx, tx, agenttask.Request{
 		Node: a.Node, Owner: formerTenant{a.ID}, Type: agentwire.TypeDeprovisionUser,
 		Reason: "allocation " + a.ID.String() + " has ended", IdempotencyKey: a.tasksOf() + " has ended",
-		Params: agentwire.DeprovisionUserParams{AllocationID: a.ID.String(), Username: a.Username, KeepHome: true},
+		Params: agentwire.DeprovisionUserParams{AllocationID: a.ID.String(), Username: a.Username},
 	})
 	if fault.KindOf(err) == fault.Conflict { // the node is not in the fleet: nobody can ask its agent
 		return nil

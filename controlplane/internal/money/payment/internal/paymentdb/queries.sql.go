@@ -97,7 +97,7 @@ func (q *Queries) LockPayment(ctx context.Context, payment string) error {
 }
 
 const paid = `-- name: Paid :one
-SELECT p.org_id, p.currency, p.amount_minor, coalesce((SELECT sum(r.amount_minor) FROM payment_events r
+SELECT p.org_id, p.currency, p.amount_minor, ledger_entry_reversed(p.entry_id)::boolean AS reversed, coalesce((SELECT sum(r.amount_minor) FROM payment_events r
     WHERE r.provider = p.provider AND r.payment_id = p.object_id AND r.kind = 'refund'), 0)::bigint AS refunded_minor
 FROM payment_events p WHERE p.provider = $1 AND p.kind = 'payment' AND p.object_id = $2
 `
@@ -111,6 +111,7 @@ type PaidRow struct {
 	OrgID         id.Org
 	Currency      string
 	AmountMinor   int64
+	Reversed      bool
 	RefundedMinor int64
 }
 
@@ -122,6 +123,7 @@ func (q *Queries) Paid(ctx context.Context, arg PaidParams) (PaidRow, error) {
 		&i.OrgID,
 		&i.Currency,
 		&i.AmountMinor,
+		&i.Reversed,
 		&i.RefundedMinor,
 	)
 	return i, err
