@@ -28,6 +28,9 @@ type AheadConfig struct {
 	Places int           // how many work at a time; who only waits for a node needs none; 16
 	Most   int           // how many may be under way; what comes beyond is left to workflows; 512
 	Lease  time.Duration // when the workflow starts of work whose process has died; 15 s
+	// Patience is how long work may take before it is left to its workflow; ten minutes.
+	// For a place it waits for two leases.
+	Patience time.Duration
 }
 
 // Ahead does in this process, right after the transaction that asks for it, what a
@@ -65,6 +68,9 @@ func NewAhead(cfg AheadConfig) *Ahead {
 	}
 	if cfg.Lease <= 0 {
 		cfg.Lease = 15 * time.Second
+	}
+	if cfg.Patience <= 0 {
+		cfg.Patience = 10 * time.Minute
 	}
 	return &Ahead{
 		cfg: cfg, places: make(chan struct{}, cfg.Places), woken: make(chan struct{}, 1), under: map[id.Event]bool{},
@@ -145,13 +151,20 @@ func (a *Ahead) take(m Message, workflowID string, do Errand) {
 	})
 }
 
-// carryOut does an errand when there is a place.
+// carryOut does an errand when there is a place. What finds none in time, or takes long,
+// is left to its workflow: other processes have places, too.
 func (a *Ahead) carryOut(ctx context.Context, do Errand) (rest Rest, err error) {
+	waited := time.NewTimer(2 * a.cfg.Lease)
+	defer waited.Stop()
 	select {
 	case a.places <- struct{}{}:
+	case <-waited.C:
+		return Rest{}, nil
 	case <-ctx.Done():
 		return Rest{}, ctx.Err()
 	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Patience)
+	defer cancel()
 	defer func() { <-a.places }()
 	defer func() {
 		if met := recover(); met != nil { // a worker of Temporal survives it, too

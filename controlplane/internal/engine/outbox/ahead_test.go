@@ -191,3 +191,21 @@ func TestWithoutAnybodyAheadWorkflowsStart(t *testing.T) {
 	startAhead(t, db, nil, "nobody", never)
 	awaitRows(t, db, 3, `status = 'pending' AND attempt_count = 0 AND next_attempt_at <= clock_timestamp()`)
 }
+
+// Work that hangs, and work that finds no place meanwhile, is left to workflows.
+func TestWorkThatHangsIsLeftToItsWorkflow(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	to := newScript(nil)
+	runRelay(t, outbox.RelayConfig{DB: db, Destinations: toTemporal(to)})
+	a, _ := runAhead(t, outbox.AheadConfig{DB: db, Places: 1, Lease: time.Second, Patience: 4 * time.Second})
+	began := make(chan struct{})
+	startAhead(t, db, a, "hangs", func(ctx context.Context) (outbox.Rest, error) {
+		close(began)
+		<-ctx.Done()
+		return outbox.Rest{}, ctx.Err()
+	})
+	<-began
+	startAhead(t, db, a, "waits", ends(outbox.Rest{Done: true}))
+	to.awaitCount(t, 2)
+}

@@ -113,7 +113,7 @@ func (s *Service) Unpause(ctx context.Context, of id.Operation, reason string) (
 			return o, err
 		}
 		row, err := operationdb.New(tx).Unpause(ctx, operationdb.UnpauseParams{
-			ID: o.ID, Forgiven: all[0].Counts[TargetFailed],
+			ID: o.ID, Forgiven: all[0].Counts[TargetFailed], ResumedBy: auth.From(ctx).ID,
 		})
 		now, err := found(row, err, of)
 		if err != nil {
@@ -212,7 +212,7 @@ func (s *Service) Retry(ctx context.Context, of id.Operation, targets []id.Opera
 		}
 		forgiven := all[0].Counts[TargetFailed]
 		if paused {
-			row, err := q.Unpause(ctx, operationdb.UnpauseParams{ID: o.ID, Forgiven: forgiven})
+			row, err := q.Unpause(ctx, operationdb.UnpauseParams{ID: o.ID, Forgiven: forgiven, ResumedBy: auth.From(ctx).ID})
 			now, err := found(row, err, of)
 			return now, errors.Join(err, record(ctx, tx, "operation.retry", now, reason, metadata))
 		}

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,8 +173,12 @@ func TestTooManyFailuresPauseARun(t *testing.T) {
 	if o.Pause.At == nil || !strings.Contains(o.Pause.Reason, "1 node failed") {
 		t.Fatalf("it must pause and say why: %+v", o.Pause)
 	}
-	if _, err := w.service.Unpause(w.ctx, o.ID, "only that one is broken"); err != nil {
+	goesOn, err := w.service.Unpause(w.ctx, o.ID, "only that one is broken")
+	if err != nil {
 		t.Fatal(err)
+	}
+	if want := []string{auth.From(w.ctx).ID}; !slices.Equal(goesOn.ResumedBy, want) {
+		t.Errorf("it answers for %v from now on, want %v, who ended the pause", goesOn.ResumedBy, want)
 	}
 	o = w.settle(t, o.ID)
 	wantStatus(t, o, operation.Failed, map[operation.TargetStatus]int32{

@@ -161,10 +161,10 @@ WHERE t.operation_id = sqlc.arg(operation_id) AND t.status IN ('failed', 'cancel
   AND (a.status <> 'active' OR a.release_requested_at IS NOT NULL)
 ORDER BY t.position LIMIT 20;
 
--- OfOthers are the hosts of waiting targets that somebody else rents.
+-- OfOthers are the hosts that somebody else rents, of targets that wait or are under way.
 -- name: OfOthers :many
 SELECT t.hostname FROM operation_targets t JOIN allocations a ON a.id = t.allocation_id
-WHERE t.operation_id = sqlc.arg(operation_id) AND t.status = 'waiting' AND a.requested_by <> sqlc.arg(who)::text
+WHERE t.operation_id = sqlc.arg(operation_id) AND t.status IN ('waiting', 'running') AND a.requested_by <> sqlc.arg(who)::text
 ORDER BY t.position LIMIT 1;
 
 -- name: Move :one
@@ -180,6 +180,7 @@ UPDATE operations SET paused_at = clock_timestamp(), paused_by = sqlc.arg(paused
 
 -- name: Unpause :one
 UPDATE operations SET paused_at = NULL, paused_by = '', pause_reason = '', forgiven = sqlc.arg(forgiven),
+    resumed_by = array_append(array_remove(resumed_by, sqlc.arg(resumed_by)::text), sqlc.arg(resumed_by)::text),
     row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = sqlc.arg(id) RETURNING *;
 
 -- name: AskCancel :one

@@ -1238,7 +1238,7 @@ func (q *Queries) Next(ctx context.Context, arg NextParams) ([]OperationTarget, 
 
 const ofOthers = `-- name: OfOthers :many
 SELECT t.hostname FROM operation_targets t JOIN allocations a ON a.id = t.allocation_id
-WHERE t.operation_id = $1 AND t.status = 'waiting' AND a.requested_by <> $2::text
+WHERE t.operation_id = $1 AND t.status IN ('waiting', 'running') AND a.requested_by <> $2::text
 ORDER BY t.position LIMIT 1
 `
 
@@ -1247,7 +1247,7 @@ type OfOthersParams struct {
 	Who         string
 }
 
-// OfOthers are the hosts of waiting targets that somebody else rents.
+// OfOthers are the hosts that somebody else rents, of targets that wait or are under way.
 func (q *Queries) OfOthers(ctx context.Context, arg OfOthersParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, ofOthers, arg.OperationID, arg.Who)
 	if err != nil {
@@ -1897,16 +1897,18 @@ func (q *Queries) Targets(ctx context.Context, arg TargetsParams) ([]TargetsRow,
 
 const unpause = `-- name: Unpause :one
 UPDATE operations SET paused_at = NULL, paused_by = '', pause_reason = '', forgiven = $1,
-    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $2 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
+    resumed_by = array_append(array_remove(resumed_by, $2::text), $2::text),
+    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
 `
 
 type UnpauseParams struct {
-	Forgiven int32
-	ID       id.Operation
+	Forgiven  int32
+	ResumedBy string
+	ID        id.Operation
 }
 
 func (q *Queries) Unpause(ctx context.Context, arg UnpauseParams) (Operation, error) {
-	row := q.db.QueryRow(ctx, unpause, arg.Forgiven, arg.ID)
+	row := q.db.QueryRow(ctx, unpause, arg.Forgiven, arg.ResumedBy, arg.ID)
 	var i Operation
 	err := row.Scan(
 		&i.ID,
