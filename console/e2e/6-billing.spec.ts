@@ -4,6 +4,7 @@ import { call, signIn, training } from './people'
 import { plane } from './plane'
 
 type Tenants = { items: { org_id: string }[] }
+type Projects = { items: { project_id: string }[] }
 
 test('a tenant gets an account and money, and its ledger says so; what was wrong is reversed', async ({ page }) => {
   const { org } = await training()
@@ -60,10 +61,15 @@ test('a tenant gets an account and money, and its ledger says so; what was wrong
   await expect(main.getByText('Nothing is left: nothing new can be rented')).toBeVisible()
   await call('PUT', `/api/v1/tenants/${org}/balance/limits`, { payment: 'postpaid' })
 
-  // The pages that are visited next show tenants with an account, whichever comes first.
-  for (const t of (await call<Tenants>('GET', '/api/v1/tenants?page_size=200')).items.filter((t) => t.org_id !== org)) {
-    await call('PUT', `/api/v1/tenants/${t.org_id}/billing-account`, { currency: 'USD' })
+  // The pages that are visited next show tenants with an account and projects with a budget, whichever come first.
+  for (const t of (await call<Tenants>('GET', '/api/v1/tenants?page_size=200')).items) {
+    if (t.org_id !== org) await call('PUT', `/api/v1/tenants/${t.org_id}/billing-account`, { currency: 'USD' })
+    for (const p of (await call<Projects>('GET', `/api/v1/tenants/${t.org_id}/projects?page_size=200`)).items) {
+      await call('PUT', `/api/v1/projects/${p.project_id}/budget`, { amount_minor: 500_000, currency: 'USD' })
+    }
   }
+  await page.goto(`${plane.url}/billing?tenant=${org}&tab=budgets`)
+  await expect(main.getByRole('meter', { name: 'Spent of the budget' }).first()).toBeVisible()
   await page.goto(`${plane.url}/billing`)
   await expect(main.getByRole('heading', { name: 'Capacity, and what it earns' })).toBeVisible()
   await expect(main.getByRole('grid', { name: 'By tenant' }).getByRole('link', { name: 'research' })).toBeVisible()
