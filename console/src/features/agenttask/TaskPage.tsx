@@ -70,7 +70,7 @@ function Shown({ task: t }: { task: Task }) {
           <p className="mt-1 text-xs text-muted">{t.error.code}</p>
         </Note>
       )}
-      <div className="grid gap-4 lg:grid-cols-2">
+      <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
         <Card title="What and why">
           <Facts
             of={[
@@ -106,7 +106,7 @@ function Shown({ task: t }: { task: Task }) {
         </Card>
       </div>
       <Steps steps={t.steps ?? []} lasts={lasts(t)} />
-      <div className="grid gap-4 lg:grid-cols-2">
+      <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
         <Card title="Parameters">
           <Json of={t.params} none="It was asked for without parameters." />
         </Card>
