@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"sync"
@@ -77,7 +78,7 @@ func (s *Service) SetSecret(ctx context.Context, of Provider, secret redact.Secr
 	values := map[string]redact.Secret{keySecret: secret}
 	kept, err := s.secrets.Get(ctx, SecretsPrefix+string(of))
 	switch {
-	case err == nil && kept[keySecret].Reveal() != secret.Reveal():
+	case err == nil && subtle.ConstantTimeCompare([]byte(kept[keySecret].Reveal()), []byte(secret.Reveal())) == 0:
 		values[keyPrevious], values[keyUntil] = kept[keySecret], redact.New(s.now().Add(overlap).UTC().Format(time.RFC3339))
 	case err == nil:
 	case fault.KindOf(err) != fault.NotFound:
