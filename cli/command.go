@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"gpuaas/cli/internal/failure"
 )
 
 // operations is the annotation that says which operations of the API a command uses; a test
@@ -50,7 +52,22 @@ func (a *app) verb(v verb) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return do(s, args)
+		return a.withProjectHint(cmd, do(s, args))
 	}
 	return cmd
+}
+
+// withProjectHint tells whoever was refused that the command can be about a project, if
+// none was named: members of a project have no rights outside of it.
+func (a *app) withProjectHint(cmd *cobra.Command, err error) error {
+	project := cmd.Flags().Lookup("project")
+	if err == nil || project == nil || project.Changed {
+		return err
+	}
+	f := a.FailureOf(cmd.Context(), err)
+	if f.Exit != failure.Forbidden {
+		return err
+	}
+	f.Remedy = "if it concerns a project, add --project TENANT/PROJECT; otherwise " + f.Remedy
+	return f
 }

@@ -29,6 +29,23 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+func TestWhoeverForgetsTheProjectIsTold(t *testing.T) {
+	f := newFakeAPI(t)
+	denied := refuse(403, "insufficient_permissions", "this needs the permission operation:read", "ask an administrator")
+	f.on("list-fleet-operations", denied)
+	f.on("list-operations", denied)
+	for args, want := range map[string]string{
+		"operation list": "what to do: if it concerns a project, add --project TENANT/PROJECT; " +
+			"otherwise ask an administrator\n",
+		"operation list --project acme/training": "what to do: ask an administrator\n",
+	} {
+		got := signedIn(t, f).run(strings.Fields(args)...)
+		if got.exit != failure.Forbidden || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
 const rejection = `{"type":"urn:gpuaas:problem:validation_error","title":"Unprocessable Entity","status":422,"code":"validation_error",` +
 	`"detail":"the request has fields that cannot be accepted","remedy":"correct them","correlation_id":"0190-corr",` +
 	`"errors":[{"field":"body.slug","message":"expected string to match pattern\u001b[2J"},{"field":"body.name","message":"too long"}]}`

@@ -356,25 +356,39 @@ func (a *app) operationTargetsCommand() *cobra.Command {
 func (a *app) operationStepsCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "steps OPERATION", short: "List what became of the steps of a run", args: frame.Exactly("OPERATION"),
-		operations: []string{"list-operation-steps", "list-fleet-operation-steps"},
+		operations: []string{
+			"list-operation-steps", "list-fleet-operation-steps", "list-operation-targets", "list-fleet-operation-targets",
+		},
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
+			target := cmd.Flags().String("target", "", "only of this node, by its hostname or the id of the target")
+			status := cmd.Flags().String("status", "", "only steps whose newest attempt has this status")
+			frame.Complete(cmd, "status", apiclient.Words("list-operation-steps.status")...)
 			f := listing.AddFlags(cmd, 0)
 			return func(s *session, args []string) error {
 				project, id, err := s.operation(*c, args[0])
 				if err != nil {
 					return err
 				}
+				at, err := s.runTarget(project, id, *target)
+				if err != nil {
+					return err
+				}
+				given := frame.Given(s.Session, "status", status)
 				return listing.Print(s.Session, f, listing.Listing[apiclient.OperationStepView]{
 					Columns: a.operationStepColumns(),
 					Fetch: func(p listing.Page) (apiclient.Answer, error) {
 						if project != nil {
-							return s.API.ListOperationStepsWithResponse(s.Ctx, *project, id,
-								&apiclient.ListOperationStepsParams{Cursor: p.Cursor, PageSize: p.Size})
+							return s.API.ListOperationStepsWithResponse(s.Ctx, *project, id, &apiclient.ListOperationStepsParams{
+								Cursor: p.Cursor, PageSize: p.Size, Target: at,
+								Status: (*apiclient.ListOperationStepsParamsStatus)(given),
+							})
 						}
-						return s.API.ListFleetOperationStepsWithResponse(s.Ctx, id,
-							&apiclient.ListFleetOperationStepsParams{Cursor: p.Cursor, PageSize: p.Size})
+						return s.API.ListFleetOperationStepsWithResponse(s.Ctx, id, &apiclient.ListFleetOperationStepsParams{
+							Cursor: p.Cursor, PageSize: p.Size, Target: at,
+							Status: (*apiclient.ListFleetOperationStepsParamsStatus)(given),
+						})
 					},
 				})
 			}

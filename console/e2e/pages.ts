@@ -38,7 +38,7 @@ export const pages: Page[] = [
   { name: 'operation-new', path: '/operations/new?operation=node.health.check' },
   { name: 'operation-policies', path: '/operations/policies?type=node.health.check' },
   { name: 'operation', path: '/operations/$operationId' },
-  ...tabs('/operations/$operationId', 'operation', ['log', 'request']),
+  ...tabs('/operations/$operationId', 'operation', ['log', 'changes', 'request']),
   { name: 'tasks', path: '/tasks' },
   { name: 'task', path: '/tasks/$taskId' },
   { name: 'events', path: '/events' },

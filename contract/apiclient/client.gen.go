@@ -2893,6 +2893,15 @@ const (
 	ListFleetOperationArtifactsParamsKindPackage ListFleetOperationArtifactsParamsKind = "package"
 )
 
+// Defines values for ListFleetOperationStepsParamsStatus.
+const (
+	ListFleetOperationStepsParamsStatusCanceled   ListFleetOperationStepsParamsStatus = "canceled"
+	ListFleetOperationStepsParamsStatusFailed     ListFleetOperationStepsParamsStatus = "failed"
+	ListFleetOperationStepsParamsStatusNotReached ListFleetOperationStepsParamsStatus = "not_reached"
+	ListFleetOperationStepsParamsStatusPlanned    ListFleetOperationStepsParamsStatus = "planned"
+	ListFleetOperationStepsParamsStatusSucceeded  ListFleetOperationStepsParamsStatus = "succeeded"
+)
+
 // Defines values for ListFleetOperationTargetsParamsStatus.
 const (
 	ListFleetOperationTargetsParamsStatusCanceled  ListFleetOperationTargetsParamsStatus = "canceled"
@@ -3026,6 +3035,15 @@ const (
 	ListOperationArtifactsParamsKindBackup  ListOperationArtifactsParamsKind = "backup"
 	ListOperationArtifactsParamsKindFile    ListOperationArtifactsParamsKind = "file"
 	ListOperationArtifactsParamsKindPackage ListOperationArtifactsParamsKind = "package"
+)
+
+// Defines values for ListOperationStepsParamsStatus.
+const (
+	ListOperationStepsParamsStatusCanceled   ListOperationStepsParamsStatus = "canceled"
+	ListOperationStepsParamsStatusFailed     ListOperationStepsParamsStatus = "failed"
+	ListOperationStepsParamsStatusNotReached ListOperationStepsParamsStatus = "not_reached"
+	ListOperationStepsParamsStatusPlanned    ListOperationStepsParamsStatus = "planned"
+	ListOperationStepsParamsStatusSucceeded  ListOperationStepsParamsStatus = "succeeded"
 )
 
 // Defines values for ListOperationTargetsParamsStatus.
@@ -14402,12 +14420,18 @@ type ListFleetOperationStepsParams struct {
 	// Target Only those of this target.
 	Target *openapi_types.UUID `form:"target,omitempty" json:"target,omitempty"`
 
+	// Status Only those whose newest attempt stands so.
+	Status *ListFleetOperationStepsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// Cursor Where to continue: next_cursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// PageSize How many items at most.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
+
+// ListFleetOperationStepsParamsStatus defines parameters for ListFleetOperationSteps.
+type ListFleetOperationStepsParamsStatus string
 
 // ListFleetOperationTargetsParams defines parameters for ListFleetOperationTargets.
 type ListFleetOperationTargetsParams struct {
@@ -15194,12 +15218,18 @@ type ListOperationStepsParams struct {
 	// Target Only those of this target.
 	Target *openapi_types.UUID `form:"target,omitempty" json:"target,omitempty"`
 
+	// Status Only those whose newest attempt stands so.
+	Status *ListOperationStepsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// Cursor Where to continue: next_cursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// PageSize How many items at most.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
+
+// ListOperationStepsParamsStatus defines parameters for ListOperationSteps.
+type ListOperationStepsParamsStatus string
 
 // ListOperationTargetsParams defines parameters for ListOperationTargets.
 type ListOperationTargetsParams struct {
@@ -17171,6 +17201,7 @@ func (c *Client) ListFleetOperationStepsWithResponse(ctx context.Context, operat
 	r := newRequest(http.MethodGet, "/api/v1/admin/operations/%s/steps", operationId)
 	if params != nil {
 		r.query("target", params.Target, false)
+		r.query("status", params.Status, false)
 		r.query("cursor", params.Cursor, false)
 		r.query("page_size", params.PageSize, false)
 	}
@@ -18257,6 +18288,7 @@ func (c *Client) ListOperationStepsWithResponse(ctx context.Context, projectId o
 	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operations/%s/steps", projectId, operationId)
 	if params != nil {
 		r.query("target", params.Target, false)
+		r.query("status", params.Status, false)
 		r.query("cursor", params.Cursor, false)
 		r.query("page_size", params.PageSize, false)
 	}

@@ -2143,6 +2143,13 @@ var enums = map[string][]string{
 		"backup",
 		"package",
 	},
+	"list-fleet-operation-steps.status": {
+		"succeeded",
+		"failed",
+		"canceled",
+		"not_reached",
+		"planned",
+	},
 	"list-fleet-operation-targets.status": {
 		"waiting",
 		"running",
@@ -2257,6 +2264,13 @@ var enums = map[string][]string{
 		"active",
 		"deprecated",
 		"retired",
+	},
+	"list-operation-steps.status": {
+		"succeeded",
+		"failed",
+		"canceled",
+		"not_reached",
+		"planned",
 	},
 	"list-operation-targets.status": {
 		"waiting",

@@ -8,10 +8,10 @@ import { Table, type Column } from '../../ui/table'
 import { Elapsed } from '../../ui/time'
 import { byTarget, causesOf, cellsOf, columnsOf, type Cell } from './board'
 import { hasEnded, type Run, type Step, type Target } from './operation'
-import { listSteps, listTargets, runsKey, type Where } from './queries'
+import { listSteps, listTargets, runsKey, type StepWish, type Where } from './queries'
 import { TargetDialog } from './TargetDialog'
 
-/** Of how many nodes all steps are read. With more, each node says where it is, and its own page has the rest. */
+/** Of how many nodes all steps are read. With more, each node says where it is, and only the steps that failed are read. */
 const readAllUpTo = 50
 
 const none: Step[] = []
@@ -23,11 +23,11 @@ export function Board({ where, run, defined }: { where: Where; run: Run; defined
   const refetchInterval = hasEnded(run) ? undefined : 3_000
   const key = [...runsKey, 'one', run.operation_id, where.projectId]
   const pages = usePages([...key, 'targets'], (cursor) => listTargets(where, run.operation_id, cursor), { refetchInterval })
+  const wish: StepWish = run.targets.total <= readAllUpTo ? {} : { status: 'failed' }
   const steps = useQuery({
-    queryKey: [...key, 'steps'],
-    queryFn: async () => (await readAll((cursor) => listSteps(where, run.operation_id, undefined, cursor))).rows,
-    enabled: run.targets.total <= readAllUpTo,
-    refetchInterval: refetchInterval ?? false,
+    queryKey: [...key, 'steps', wish.status],
+    queryFn: async () => (await readAll((cursor) => listSteps(where, run.operation_id, wish, cursor))).rows,
+    refetchInterval: refetchInterval ? (wish.status ? 10_000 : refetchInterval) : false,
   })
   const told = steps.data ?? none
   const columns = useMemo(() => columnsOf(run, defined, told), [run, defined, told])

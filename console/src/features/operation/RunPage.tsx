@@ -10,6 +10,7 @@ import { approvalWords, type Definition } from '../definition/definition'
 import { useDefinition } from '../definition/reading'
 import { Actions } from './Actions'
 import { Board } from './Board'
+import { Changes } from './Changes'
 import { Log } from './Log'
 import { condition, countsWords, hasEnded, type Run } from './operation'
 import { readRun, runsKey, type Where } from './queries'
@@ -42,6 +43,7 @@ function Shown({ where, run, problem, onRetry }: { where: Where; run: Run; probl
   const tabs: Tab[] = [
     { key: 'board', title: 'Nodes and steps', body: () => <Board where={where} run={run} defined={definition.data?.steps} /> },
     { key: 'log', title: 'Log', body: () => <Log where={where} run={run} defined={definition.data?.steps} /> },
+    { key: 'changes', title: 'Changes', body: () => <Changes where={where} run={run} defined={definition.data?.steps} /> },
     { key: 'request', title: 'What was asked for', body: () => <Request run={run} /> },
   ]
   return (

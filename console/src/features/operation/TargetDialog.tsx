@@ -20,7 +20,7 @@ export function TargetDialog({ where, run, target, columns, onClose }: Props) {
   const [retrying, setRetrying] = useState(false)
   const steps = useQuery({
     queryKey: [...runsKey, 'one', run.operation_id, where.projectId, 'steps', target.target_id],
-    queryFn: async () => (await readAll((cursor) => listSteps(where, run.operation_id, target.target_id, cursor))).rows,
+    queryFn: async () => (await readAll((cursor) => listSteps(where, run.operation_id, { target: target.target_id }, cursor))).rows,
     refetchInterval: target.status === 'running' ? 3_000 : false,
   })
   const from = columns[target.step_index]?.title ?? 'its step'

@@ -42,8 +42,8 @@ const waiting: Cell = { words: '–', tone: 'idle' }
 
 /**
  * cellsOf is how each step stands on a node. What nodes told of their steps counts; a node
- * that works, or waits to go on, has told nothing yet of the steps from its own on. Without
- * what they told (of many nodes it is not read), the place of the node says enough.
+ * that works, or waits to go on, has told nothing yet of the steps from its own on. Where
+ * they told nothing (of many nodes only what failed is read), the place of the node says enough.
  */
 export function cellsOf(target: Target, columns: Column[], told: Map<number, Step> | undefined): Cell[] {
   const goesOn = target.status === 'running' || target.status === 'waiting'

@@ -69,6 +69,10 @@ describe('the board', () => {
     expect(shown(target({ probing: true }))).toEqual(['being looked at', '–', '–'])
   })
 
+  it('shows a step that failed and was passed over, where only failed steps are known', () => {
+    expect(shown(target({ status: 'succeeded', step_index: 3 }), [step(1, { status: 'failed' })])).toEqual(['done', 'failed', 'done'])
+  })
+
   it('shows what became of each step, of the newest attempt', () => {
     const first = [step(0, { changed: true }), step(1, { status: 'failed', tries: 2 }), step(2, { status: 'not_reached' })]
     expect(shown(target({ status: 'failed', step_index: 1 }), first)).toEqual(['changed', 'failed (2 tries)', 'not reached'])

@@ -26,10 +26,18 @@ export const listTargets = ({ projectId }: Where, operation_id: string, cursor: 
     ? got(api.GET('/api/v1/projects/{project_id}/operations/{operation_id}/targets', { params: { path: { project_id: projectId, operation_id }, query: { cursor, page_size: 200 } } }))
     : got(api.GET('/api/v1/admin/operations/{operation_id}/targets', { params: { path: { operation_id }, query: { cursor, page_size: 200 } } }))
 
-export const listSteps = ({ projectId }: Where, operation_id: string, target: string | undefined, cursor: string | undefined) =>
+/** Which steps are wanted: of one node, or those whose newest attempt stands so. */
+export type StepWish = { target?: string; status?: Schemas['OperationStepView']['status'] }
+
+export const listSteps = ({ projectId }: Where, operation_id: string, wish: StepWish, cursor: string | undefined) =>
   projectId
-    ? got(api.GET('/api/v1/projects/{project_id}/operations/{operation_id}/steps', { params: { path: { project_id: projectId, operation_id }, query: { target, cursor, page_size: 200 } } }))
-    : got(api.GET('/api/v1/admin/operations/{operation_id}/steps', { params: { path: { operation_id }, query: { target, cursor, page_size: 200 } } }))
+    ? got(api.GET('/api/v1/projects/{project_id}/operations/{operation_id}/steps', { params: { path: { project_id: projectId, operation_id }, query: { ...wish, cursor, page_size: 200 } } }))
+    : got(api.GET('/api/v1/admin/operations/{operation_id}/steps', { params: { path: { operation_id }, query: { ...wish, cursor, page_size: 200 } } }))
+
+export const listArtifacts = ({ projectId }: Where, operation_id: string, wish: { target?: string; kind?: Schemas['OperationArtifactView']['kind'] }, cursor: string | undefined) =>
+  projectId
+    ? got(api.GET('/api/v1/projects/{project_id}/operations/{operation_id}/artifacts', { params: { path: { project_id: projectId, operation_id }, query: { ...wish, cursor, page_size: 100 } } }))
+    : got(api.GET('/api/v1/admin/operations/{operation_id}/artifacts', { params: { path: { operation_id }, query: { ...wish, cursor, page_size: 100 } } }))
 
 /** Which lines of the log are wanted. */
 export type Wish = { target?: string; step_id?: string; q?: string }

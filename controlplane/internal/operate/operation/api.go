@@ -128,6 +128,7 @@ type TargetFilter struct {
 // StepFilter says which steps a list gives.
 type StepFilter struct {
 	Target id.OperationTarget `query:"target" doc:"Only those of this target."`
+	Status string             `query:"status" enum:"succeeded,failed,canceled,not_reached,planned" doc:"Only those whose newest attempt stands so."`
 	httpapi.Page
 }
 
@@ -198,7 +199,7 @@ func (s *Service) listedSteps(ctx context.Context, of id.Operation, in StepFilte
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Steps(ctx, of, in.Target, at.After, at.Limit)
+	rows, err := s.Steps(ctx, of, in.Target, in.Status, at.After, at.Limit)
 	return httpapi.ListOf(in.Page, rows, err, showStep, func(v StepView) any {
 		return StepPosition{Position: v.position, Attempt: v.AttemptNumber, Step: v.StepIndex}
 	})

@@ -222,7 +222,13 @@ func (w *world) targets(tb testing.TB, of id.Operation) []operation.Target {
 
 func (w *world) steps(tb testing.TB, of id.Operation) []operation.Step {
 	tb.Helper()
-	all, err := w.service.Steps(tb.Context(), of, id.OperationTarget{}, operation.StepPosition{}, 5000)
+	return w.stepsThatAre(tb, of, "")
+}
+
+// stepsThatAre gives the steps whose newest attempt has a status.
+func (w *world) stepsThatAre(tb testing.TB, of id.Operation, status string) []operation.Step {
+	tb.Helper()
+	all, err := w.service.Steps(tb.Context(), of, id.OperationTarget{}, status, operation.StepPosition{}, 5000)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -156,6 +156,43 @@ func TestAResumeGoesOnAtTheFailedStep(t *testing.T) {
 	}
 }
 
+// A step that failed and was passed over stays failed; one that was resumed and went well
+// is not listed as failed any more.
+func TestFailedStepsAreThoseOfTheNewestAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nodes := w.nodes(t, 2)
+	ref := w.define(t, "web.prepare", func(d *definition.Definition) { d.Steps[0].OnFailure = definition.Continue })
+	failed := func(of id.Operation) (all []string) {
+		for _, s := range w.stepsThatAre(t, of, agentwire.StepFailed) {
+			all = append(all, s.Hostname+" "+s.ID)
+		}
+		return all
+	}
+	w.do = func(node id.Node, _ agentwire.OperationRunParams, s agentwire.OperationStep) agentwire.StepOutcome {
+		if node == nodes[1] && s.ID != "look" {
+			return outcome(s, agentwire.StepFailed)
+		}
+		return outcome(s, agentwire.StepSucceeded)
+	}
+	o := w.settle(t, w.submit(t, operation.Ask{
+		Ref: ref, Targets: operation.Selector{Nodes: nodes}, Trigger: operation.ByAdmin,
+		Limits: operation.Limits{MaxFailures: 1},
+	}).ID)
+	host := w.targets(t, o.ID)[1].Hostname
+	if got := failed(o.ID); !slices.Equal(got, []string{host + " one", host + " two"}) {
+		t.Errorf("failed: %q", got)
+	}
+	w.failing("none")
+	if _, err := w.service.Retry(w.ctx, o.ID, nil, "mended"); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, w.settle(t, o.ID), operation.Succeeded, nil)
+	if got := failed(o.ID); !slices.Equal(got, []string{host + " one"}) {
+		t.Errorf("failed after the resume: %q", got)
+	}
+}
+
 // When more targets fail than a run may cost, nothing more is handed out until somebody
 // decides; and a resume of what is paused takes the failed ones up again.
 func TestTooManyFailuresPauseARun(t *testing.T) {

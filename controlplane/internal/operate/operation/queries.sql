@@ -73,10 +73,14 @@ WHERE t.operation_id = $1 AND t.status = 'running' AND (a.status <> 'active' OR 
 -- name: Next :many
 SELECT * FROM operation_targets WHERE operation_id = $1 AND status = 'waiting' ORDER BY position LIMIT $2;
 
+-- A status chooses steps that stand so by their newest attempt.
 -- name: Steps :many
 SELECT s.*, t.hostname, t.node_id, t.position FROM operation_steps s JOIN operation_targets t ON t.id = s.target_id
 WHERE s.operation_id = sqlc.arg(operation_id)
   AND (sqlc.narg(target)::uuid IS NULL OR s.target_id = sqlc.narg(target))
+  AND (sqlc.arg(status)::text = '' OR s.status = sqlc.arg(status) AND NOT EXISTS (
+      SELECT FROM operation_steps l
+      WHERE l.target_id = s.target_id AND l.step_index = s.step_index AND l.attempt_number > s.attempt_number))
   AND (t.position, s.attempt_number, s.step_index) >
       (sqlc.arg(after_position)::integer, sqlc.arg(after_attempt)::integer, sqlc.arg(after_step)::integer)
 ORDER BY t.position, s.attempt_number, s.step_index LIMIT sqlc.arg(page_size);

@@ -178,13 +178,13 @@ type StepPosition struct {
 	Step     int32 `json:"s"`
 }
 
-// Steps gives what became of the steps of a run: by target, attempt and step.
-func (s *Service) Steps(ctx context.Context, of id.Operation, target id.OperationTarget, after StepPosition,
-	most int32) (
-	[]Step, error,
-) {
+// Steps gives what became of the steps of a run: by target, attempt and step. With a
+// status it gives those that stand so by their newest attempt.
+func (s *Service) Steps(ctx context.Context, of id.Operation, target id.OperationTarget, status string,
+	after StepPosition, most int32,
+) ([]Step, error) {
 	rows, err := operationdb.New(s.db).Steps(ctx, operationdb.StepsParams{
-		OperationID: of, Target: textOf(target), AfterPosition: after.Position, AfterAttempt: after.Attempt,
+		OperationID: of, Target: textOf(target), Status: status, AfterPosition: after.Position, AfterAttempt: after.Attempt,
 		AfterStep: after.Step, PageSize: most,
 	})
 	if err != nil {

@@ -1664,14 +1664,18 @@ const steps = `-- name: Steps :many
 SELECT s.operation_id, s.target_id, s.attempt_number, s.step_index, s.step_id, s.step_kind, s.status, s.changed, s.summary, s.output, s.error_code, s.error_class, s.error_message, s.error_remedy, s.tries, s.resolved_profile, s.hardware_match, s.log_lines, s.log_bytes_dropped, s.started_at, s.finished_at, s.duration_ms, t.hostname, t.node_id, t.position FROM operation_steps s JOIN operation_targets t ON t.id = s.target_id
 WHERE s.operation_id = $1
   AND ($2::uuid IS NULL OR s.target_id = $2)
+  AND ($3::text = '' OR s.status = $3 AND NOT EXISTS (
+      SELECT FROM operation_steps l
+      WHERE l.target_id = s.target_id AND l.step_index = s.step_index AND l.attempt_number > s.attempt_number))
   AND (t.position, s.attempt_number, s.step_index) >
-      ($3::integer, $4::integer, $5::integer)
-ORDER BY t.position, s.attempt_number, s.step_index LIMIT $6
+      ($4::integer, $5::integer, $6::integer)
+ORDER BY t.position, s.attempt_number, s.step_index LIMIT $7
 `
 
 type StepsParams struct {
 	OperationID   id.Operation
 	Target        *string
+	Status        string
 	AfterPosition int32
 	AfterAttempt  int32
 	AfterStep     int32
@@ -1706,10 +1710,12 @@ type StepsRow struct {
 	Position        int32
 }
 
+// A status chooses steps that stand so by their newest attempt.
 func (q *Queries) Steps(ctx context.Context, arg StepsParams) ([]StepsRow, error) {
 	rows, err := q.db.Query(ctx, steps,
 		arg.OperationID,
 		arg.Target,
+		arg.Status,
 		arg.AfterPosition,
 		arg.AfterAttempt,
 		arg.AfterStep,
