@@ -20,7 +20,8 @@ func (p *parts) registerOperations(api *httpapi.API) {
 func (p *parts) newRuns() {
 	p.policies = policy.New(p.db)
 	p.operations = operation.New(operation.Config{
-		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Logger: p.logger,
+		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Ahead: p.ahead,
+		Logger: p.logger,
 		CheckInputs: func(v definition.Version, in json.RawMessage) (json.RawMessage, error) { return v.CheckInputs(in) },
 	})
 	p.fleet.logs = p.operations

@@ -9,6 +9,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/operate/operation/internal/operationdb"
 )
@@ -66,12 +67,8 @@ func (a *Activities) DriveOperation(ctx context.Context, of id.Operation) (Turn,
 // news waits a moment, and says whether a node has reported or somebody has changed the
 // run.
 func (a *Activities) news(ctx context.Context, of id.Operation, look Look, pause time.Duration) (bool, error) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-timer.C:
+	if err := rest(ctx, pause); err != nil {
+		return false, err
 	}
 	ended, err := agenttask.Ended(ctx, a.db, look.Tasks)
 	if err != nil || len(ended) > 0 {
@@ -79,6 +76,19 @@ func (a *Activities) news(ctx context.Context, of id.Operation, look Look, pause
 	}
 	version, err := operationdb.New(a.db).RowVersion(ctx, of)
 	return version != look.Version, err
+}
+
+// rest waits, and lets others work meanwhile.
+func rest(ctx context.Context, pause time.Duration) error {
+	defer outbox.Aside(ctx)()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }
 
 // ask has the workflow told when a node reports. If one did meanwhile, it looks again.

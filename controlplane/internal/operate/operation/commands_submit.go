@@ -33,8 +33,8 @@ func (s *Service) Plan(ctx context.Context, ask Ask) (Plan, error) {
 	return p, err
 }
 
-// Submit records a request for a run, and gives the first nodes their work. A
-// workflow sees to the rest.
+// Submit records a request for a run, and gives the first nodes their work. This
+// process sees to the rest if it does not take long, and a workflow does otherwise.
 func (s *Service) Submit(ctx context.Context, ask Ask) (Operation, error) {
 	var o Operation
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -52,8 +52,11 @@ func (s *Service) Submit(ctx context.Context, ask Ask) (Operation, error) {
 		if o, err = s.insert(ctx, tx, ask, p); err != nil {
 			return err
 		}
-		if err := outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{
+		if err := s.ahead.Start(ctx, tx, outbox.WorkflowStart{
 			Type: workflowType, ID: o.WorkflowID(), Queue: queue, Input: Input{ID: o.ID},
+		}, func(ctx context.Context) (outbox.Rest, error) {
+			turn, err := (&Activities{s}).DriveOperation(ctx, o.ID)
+			return outbox.Rest{Done: turn.Done}, err
 		}); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/operate/definition"
@@ -41,7 +42,8 @@ type Config struct {
 	// Linger is how long a turn looks itself for what nodes report before it asks to
 	// be told; zero: two seconds.
 	Linger time.Duration
-	Logger *slog.Logger // nil: nothing is logged
+	Ahead  *outbox.Ahead // takes turns with a run before a workflow does; nil: workflows do all
+	Logger *slog.Logger  // nil: nothing is logged
 }
 
 // Service holds the commands and queries of the package. Any number of replicas may
@@ -53,6 +55,7 @@ type Service struct {
 	decider policy.Decider
 	inputs  func(v definition.Version, given json.RawMessage) (json.RawMessage, error)
 	linger  time.Duration
+	ahead   *outbox.Ahead
 	logger  *slog.Logger
 
 	followers followers
@@ -61,7 +64,8 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, tasks: cfg.Tasks, members: cfg.Members, decider: cfg.Decider, linger: cfg.Linger, logger: cfg.Logger,
+		db: cfg.DB, tasks: cfg.Tasks, members: cfg.Members, decider: cfg.Decider, linger: cfg.Linger, ahead: cfg.Ahead,
+		logger: cfg.Logger,
 	}
 	if s.inputs = cfg.CheckInputs; s.inputs == nil {
 		s.inputs = func(v definition.Version, _ json.RawMessage) (json.RawMessage, error) {

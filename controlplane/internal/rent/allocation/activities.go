@@ -131,7 +131,7 @@ func (a *Activities) ask(ctx context.Context, e Errand) (Answer, error) {
 	}
 	judged := of.judged(e.What, task, a.gate)
 	if slices.Contains(uidRefused, judged.Code) {
-		return a.retake(ctx, e, judged)
+		return a.retake(ctx, e, of.UID, judged)
 	}
 	return Answer{Failure: judged}, nil
 }

@@ -24,14 +24,18 @@ const mostUIDs = 16
 // nextUID is the event of the timeline that says that another uid was taken.
 const nextUID = "next_uid"
 
-// retake gives an allocation the next uid of its node, and says to ask again. What
-// the agent says names other tenants, so it is passed on to nobody.
-func (a *Activities) retake(ctx context.Context, e Errand, refused Failure) (Answer, error) {
+// retake gives an allocation the next uid of its node if it still has the one that was
+// refused, and says to ask again. What the agent says names other tenants, so it is
+// passed on to nobody.
+func (a *Activities) retake(ctx context.Context, e Errand, uid int32, refused Failure) (Answer, error) {
 	again := Answer{Signal: "ask-again", Most: time.Millisecond} // nobody sends it: the node is asked at once
 	err := a.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		of, _, err := hold(ctx, tx, e.ID)
 		if err != nil || of.Status != Provisioning || of.Placements != e.Placement || of.cancelled() {
 			return err // asking again says why not
+		}
+		if of.UID != uid {
+			return nil // this is being repeated, or its workflow met the same refusal: the next uid is taken once
 		}
 		q := allocationdb.New(tx)
 		tried, err := q.CountEvents(ctx, allocationdb.CountEventsParams{AllocationID: of.ID, Event: nextUID})
@@ -45,16 +49,16 @@ func (a *Activities) retake(ctx context.Context, e Errand, refused Failure) (Ans
 			}}
 			return nil
 		}
-		uid, username, err := account(ctx, q, of.Node)
+		next, username, err := account(ctx, q, of.Node)
 		if err != nil {
 			return err
 		}
-		now, err := found(q.SetAccount(ctx, allocationdb.SetAccountParams{ID: of.ID, Uid: uid, Username: username}))
+		now, err := found(q.SetAccount(ctx, allocationdb.SetAccountParams{ID: of.ID, Uid: next, Username: username}))
 		if err != nil {
 			return err
 		}
 		return note(ctx, tx, now, nextUID, "the node had the account's uid before; it gets another one",
-			map[string]any{"code": refused.Code, "refused_uid": of.UID, "uid": uid})
+			map[string]any{"code": refused.Code, "refused_uid": of.UID, "uid": next})
 	})
 	return again, err
 }

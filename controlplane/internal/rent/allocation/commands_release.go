@@ -220,11 +220,11 @@ func cutOff(ctx context.Context, tx pgx.Tx, a Allocation) error {
 // formerTenant owns the task that takes the account of an allocation away.
 type formerTenant struct{ of id.Allocation }
 
-// Owns implements agenttask.Owner: an allocation whose end was asked for gives up what it
-// has on its own node.
+// Owns implements agenttask.Owner: an allocation whose end was requested, or that failed,
+// gives up what it has on its own node.
 func (t formerTenant) Owns(ctx context.Context, tx pgx.Tx, on id.Node, typ string) error {
 	a, err := lock(ctx, tx, t.of)
-	if err == nil && (a.Node != on || a.Times.ReleaseRequested == nil) {
+	if err == nil && (a.Node != on || a.Times.ReleaseRequested == nil && a.Status != Failed) {
 		err = fault.New(fault.Internal, "allocation_not_ended", "allocation %s does not ask for %s on this node", a.ID, typ)
 	}
 	return err
@@ -312,6 +312,11 @@ func (s *Service) fail(ctx context.Context, tx pgx.Tx, a Allocation, f Failure) 
 	untouched, err := s.vacate(ctx, tx, now)
 	if err != nil || untouched {
 		return now, err
+	}
+	if a.Access == RootAccess { // somebody may be in already
+		if err := cutOff(ctx, tx, now); err != nil {
+			return now, err
+		}
 	}
 	return now, startCleanup(ctx, tx, now)
 }

@@ -40,6 +40,22 @@ func TestATenantWithRootIsCutOffByItsRelease(t *testing.T) {
 	}
 }
 
+// A tenant that asked for root and was let in before its allocation failed loses the account
+// at once: the cleaning of its node may wait for a place.
+func TestATenantWithRootIsCutOffWhenItsAllocationFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.bind(t, w.node(t, "n1", tellsOfLogins))
+	w.agents.noLogin = true
+	a := w.provision(t, w.create(t, allocation.Ask{Access: allocation.RootAccess})[0])
+	if a.Status != allocation.Failed {
+		t.Fatalf("it is %s", a.Status)
+	}
+	if got := w.cuts(t, a); got != 1 {
+		t.Errorf("%d tasks take the account away", got)
+	}
+}
+
 // leaver notes which nodes runs were told to leave.
 type leaver struct{ left []id.Node }
 

@@ -21,6 +21,13 @@ func (s *Service) Mint(ctx context.Context, of id.Allocation) error {
 	return err
 }
 
+// Refused does what follows when a node refuses the uid of an allocation as somebody saw it.
+func (s *Service) Refused(ctx context.Context, seen Allocation) error {
+	_, err := (&Activities{s}).retake(ctx, Errand{ID: seen.ID, Placement: seen.Placements, What: errandAccount}, seen.UID,
+		Failure{Code: uidRefused[0]})
+	return err
+}
+
 // Show is an allocation as the API shows it to somebody.
 func Show(ctx context.Context, a Allocation) View { return show(ctx, a) }
 

@@ -122,3 +122,25 @@ func TestAUIDThatSomebodyHadIsPassedOver(t *testing.T) {
 		t.Errorf("after the last uid comes %d", last.UID)
 	}
 }
+
+// Whoever provisions ahead of the workflow and the workflow itself may meet the same refusal:
+// then the next uid is taken once, so that the row keeps the uid that its node is given.
+func TestARefusedUIDIsReplacedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.node(t, "n1")
+	w.agents.silent = true
+	a := w.create(t, allocation.Ask{})[0]
+	if _, err := (&allocation.Activities{Service: w.service}).BeginProvisioning(w.ctx, a.ID); err != nil {
+		t.Fatal(err)
+	}
+	seen := w.get(t, a.ID)
+	for range 2 {
+		if err := w.service.Refused(w.ctx, seen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := w.get(t, a.ID); now.UID != seen.UID+1 {
+		t.Errorf("the uid is %d after %d was refused to two at once", now.UID, seen.UID)
+	}
+}
