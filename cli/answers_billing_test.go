@@ -18,11 +18,14 @@ const (
 
 const (
 	entryID            = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c2a2"
-	billingAccountJSON = `{"org_id":"` + orgID + `","currency":"USD","paid_share":8500,"updated_by":"` + userID + `",` +
+	billingAccountJSON = `{"org_id":"` + orgID + `","currency":"USD","paid_share":8500,"pricing":"fixed","updated_by":"` + userID + `",` +
 		`"version":7,"created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"}`
 	freeJSON  = `{"project_id":"` + projectID + `","reason":"research","since":"2026-03-04T05:06:07Z","set_by":"` + userID + `"}`
 	termsJSON = `{"allocation_id":"` + allocationID + `","sku":"h200-sxm-baremetal-8g","basis":"priced","currency":"USD",` +
-		`"price_id":"` + priceID + `","price_minor":350,"paid_share":8500,"units":8,"frozen_at":"2026-03-04T05:06:07Z"}`
+		`"price_id":"` + priceID + `","price_minor":340,"paid_share":8500,"units":8,"frozen_at":"2026-03-04T05:06:07Z",` +
+		`"pricing":"follows_list","prices":[{"price_id":"` + priceID + `","price_minor":340,"from":"2026-03-01T00:00:00Z"},` +
+		`{"price_id":"` + priceID + `","price_minor":350,"from":"2026-03-04T05:06:07Z"},` +
+		`{"price_id":"` + priceID + `","price_minor":360,"from":"2099-04-01T00:00:00Z"}]}`
 	creditJSON = `{"entry_id":"` + entryID + `","org_id":"` + orgID + `","kind":"credit","amount_minor":100000,"currency":"USD",` +
 		`"reference":"invoice-17","reason":"prepaid","made_by":"` + userID + `","booked_at":"2026-03-04T05:06:07Z",` +
 		`"postings":[{"account":"credits","amount_minor":-100000},{"account":"tenant","amount_minor":100000}]}`
@@ -42,9 +45,11 @@ var moneyErrands = []errand{
 		"billing-prices-set",
 		"billing prices set h200-sxm-baremetal-8g --price 600 --currency JPY --from 2026-04-01 --reason new-year",
 	},
+	{"billing-prices-set-free", "billing prices set h200-sxm-baremetal-8g --price 0 --free --currency JPY --at-once --reason gift"},
 	{"billing-prices-set-wrong", "billing prices set h200-sxm-baremetal-8g --price 3.505"},
 	{"billing-account-show", "billing account show --tenant acme"},
 	{"billing-account-set", "billing account set --tenant acme --currency USD --discount 15"},
+	{"billing-account-set-pricing", "billing account set --tenant acme --currency USD --pricing follows_list"},
 	{"billing-account-set-wrong", "billing account set --tenant acme --currency USD --discount 101"},
 	{"billing-account-free-projects", "billing account free-projects --tenant acme"},
 	{"billing-account-free", "billing account free --project acme/training --reason research"},

@@ -20,6 +20,7 @@ func (a *app) billingAccountColumns() []table.Column[apiclient.AccountView] {
 		{Title: "TENANT", Text: func(v account) string { return v.OrgId.String() }},
 		{Title: "PAYS IN", Text: func(v account) string { return v.Currency }},
 		{Title: "DISCOUNT", Text: func(v account) string { return discountText(v.PaidShare) }},
+		{Title: "PRICES", Text: func(v account) string { return pricingText(string(v.Pricing)) }},
 		{Title: "OPENED", Text: func(v account) string { return a.When(v.CreatedAt) }},
 		{Title: "CHANGED", Text: func(v account) string { return a.When(v.UpdatedAt) }},
 		{Title: "CHANGED BY", Text: func(v account) string { return v.UpdatedBy }},
@@ -66,14 +67,18 @@ func (a *app) accountSetCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "set", short: "Open the billing account of a tenant, or change its discount, for administrators",
 		operations: []string{"put-billing-account"},
-		long: "The currency can be set once. A discount that is not given is taken away. Both take effect for\n" +
-			"what is rented from now on.",
-		example: "  gpuaas billing account set --tenant acme --currency USD --discount 15",
+		long: "The currency can be set once. What is not given stays as it is. Discount and pricing take effect for\n" +
+			"what is rented from now on: fixed keeps the price of then, follows_list takes each price of the\n" +
+			"list when it begins.",
+		example: "  gpuaas billing account set --tenant acme --currency USD --discount 15\n" +
+			"  gpuaas billing account set --tenant acme --currency USD --pricing follows_list",
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addTenant(cmd)
 			code := cmd.Flags().String("currency", "", "what the tenant pays in")
 			discount := cmd.Flags().Float64("discount", 0, "what is taken off every price, in percent with two digits at most")
+			pricing := cmd.Flags().String("pricing", "", "fixed or follows_list")
+			frame.Complete(cmd, "pricing", apiclient.Words("AccountBody.pricing")...)
 			return func(s *session, _ []string) error {
 				if err := s.Require("currency"); err != nil {
 					return err
@@ -86,9 +91,14 @@ func (a *app) accountSetCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				paid := 10_000 - int32(off)
+				body := apiclient.AccountBody{
+					Currency: *code, Pricing: frame.GivenAs[apiclient.AccountBodyPricing](s.Session, "pricing", pricing),
+				}
+				if s.Cmd.Flags().Changed("discount") {
+					body.PaidShare = new(10_000 - int32(off))
+				}
 				return frame.Show(s.Session, a.billingAccountColumns())(s.API.PutBillingAccountWithResponse(s.Ctx, org,
-					&apiclient.PutBillingAccountParams{}, apiclient.AccountBody{Currency: *code, PaidShare: &paid}))
+					&apiclient.PutBillingAccountParams{}, body))
 			}
 		},
 	})
@@ -189,10 +199,13 @@ func (a *app) termsCommand() *cobra.Command {
 					{Title: "SKU", Text: func(v terms) string { return v.Sku }},
 					{Title: "BASIS", Text: func(v terms) string { return string(v.Basis) }},
 					{Title: "UNIT-HOUR", Text: func(v terms) string {
-						if v.Currency == nil {
-							return ""
-						}
-						return currency.Format(v.PriceMinor, *v.Currency)
+						now, _ := a.listed(v)
+						return now
+					}},
+					{Title: "PRICES", Text: func(v terms) string { return pricingText(string(v.Pricing)) }},
+					{Title: "NEXT PRICE", Text: func(v terms) string {
+						_, next := a.listed(v)
+						return next
 					}},
 					{Title: "DISCOUNT", Text: func(v terms) string { return discountText(v.PaidShare) }},
 					{Title: "UNITS", Text: func(v terms) string { return strconv.Itoa(int(v.Units)) }},
@@ -202,4 +215,31 @@ func (a *app) termsCommand() *cobra.Command {
 			}
 		},
 	})
+}
+
+// pricingText says which prices count for what is rented.
+func pricingText(pricing string) string {
+	if pricing == "follows_list" {
+		return "follow the list"
+	}
+	return "stay"
+}
+
+// listed is what a unit of an allocation costs now for an hour, and what it will cost
+// next, if its terms follow a list on which there is a next price.
+func (a *app) listed(v apiclient.AccountTermsView) (now, next string) {
+	if v.Currency == nil {
+		return "", ""
+	}
+	now = currency.Format(v.PriceMinor, *v.Currency)
+	if v.Prices == nil {
+		return now, ""
+	}
+	for _, p := range *v.Prices {
+		if p.From.After(a.Now()) {
+			return now, currency.Format(p.PriceMinor, *v.Currency) + " from " + a.When(p.From)
+		}
+		now = currency.Format(p.PriceMinor, *v.Currency)
+	}
+	return now, ""
 }

@@ -38,8 +38,8 @@ func (a *app) pricesCommand() *cobra.Command {
 	return a.noun(noun{
 		use: "prices", short: "What SKUs cost",
 		long: "A price is of one GPU for one hour, or of a machine without GPUs. The next price of the same SKU\n" +
-			"and currency ends it. A price that has begun is never changed, and what is rented keeps the\n" +
-			"price that it was rented at.",
+			"and currency ends it. A price that has begun is never changed. What is rented keeps the price that\n" +
+			"it was rented at, unless its terms follow the list: those must know of a price some time before it begins.",
 	}, a.priceListCommand(), a.priceSetCommand(),
 		a.verb(verb{
 			use: "withdraw PRICE", short: "Withdraw a price that has not begun", args: frame.Exactly("PRICE"),
@@ -89,6 +89,9 @@ func (a *app) priceSetCommand() *cobra.Command {
 			code := cmd.Flags().String("currency", "USD", "currency of the price")
 			from := cmd.Flags().String("from", "", "when it begins, such as \"2026-03-04 05:06\" (default now)")
 			reason := cmd.Flags().String("reason", "", "why")
+			free := cmd.Flags().Bool("free", false, "the price of zero is meant")
+			atOnce := cmd.Flags().Bool("at-once", false,
+				"although those were not told in time whose price follows the list; needs --reason")
 			return func(s *session, args []string) error {
 				if err := s.Require("price"); err != nil {
 					return err
@@ -99,6 +102,7 @@ func (a *app) priceSetCommand() *cobra.Command {
 				}
 				body := apiclient.PriceNewBody{
 					Sku: args[0], Currency: *code, PriceMinor: minor, Reason: frame.Given(s.Session, "reason", reason),
+					Free: frame.Given(s.Session, "free", free), AtOnce: frame.Given(s.Session, "at-once", atOnce),
 				}
 				if *from != "" {
 					at, err := s.Moment(*from)

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"time"
 
+	"gpuaas/controlplane/internal/fleet/price"
 	"gpuaas/controlplane/internal/money/metering"
 )
 
@@ -14,13 +15,14 @@ type BillingConfig struct {
 	CloseAfter     time.Duration `koanf:"close_after" doc:"how long after its end a month is closed and its statement issued; what is booked after that goes to the next one"`
 	CompareEvery   time.Duration `koanf:"compare_every" doc:"how often months that are over are closed, and the ledger is compared with rated usage"`
 	MostRelief     time.Duration `koanf:"most_relief" doc:"how much of one repair or quarantine is given back to the tenant by itself, because operators decide how long they last; what goes beyond is for whoever may give credits"`
+	PriceNotice    time.Duration `koanf:"price_notice" doc:"how long before it begins a price must be set that counts for what is rented already, because its terms follow the list; an administrator may go below it with a reason"`
 	SilenceAfter   time.Duration `koanf:"silence_after" doc:"how long the agent of a rented node must be silent before that time is given back to the tenant; the control plane notices silence after nodes.offline_after"`
 }
 
 func defaultBilling() BillingConfig {
 	return BillingConfig{
 		ChargeEvery: time.Hour, Window: time.Minute, SilenceAfter: metering.LongSilence, CloseAfter: 6 * time.Hour,
-		CompareEvery: time.Hour, MostRelief: metering.MostRelief,
+		CompareEvery: time.Hour, MostRelief: metering.MostRelief, PriceNotice: price.Notice,
 	}
 }
 
@@ -42,6 +44,9 @@ func (c BillingConfig) check(bad func(string, string, ...any)) {
 	}
 	if c.MostRelief < time.Minute || c.MostRelief > 366*24*time.Hour {
 		bad("billing.most_relief", "%s is not between a minute and a year", c.MostRelief)
+	}
+	if c.PriceNotice < 0 || c.PriceNotice > 366*24*time.Hour {
+		bad("billing.price_notice", "%s is not between 0 and a year", c.PriceNotice)
 	}
 	if c.SilenceAfter < time.Minute {
 		bad("billing.silence_after", "%s is shorter than a minute", c.SilenceAfter)

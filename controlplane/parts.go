@@ -283,7 +283,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.selfChecks().RegisterAPI(api)
 	p.sites.Register(api)
 	p.fleet.skus.Register(api)
-	price.New(p.db).Register(api)
+	price.New(p.db, p.cfg.Billing.PriceNotice).Register(api)
 	p.fleet.nodes.Register(api)
 	fleetview.New(p.db, p.jobFamilies(), nil).Register(api)
 	p.fleet.signers.Register(api)

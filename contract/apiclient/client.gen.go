@@ -11,12 +11,30 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AccountBodyPricing.
+const (
+	AccountBodyPricingFixed       AccountBodyPricing = "fixed"
+	AccountBodyPricingFollowsList AccountBodyPricing = "follows_list"
+)
+
 // Defines values for AccountTermsViewBasis.
 const (
 	FreeProject      AccountTermsViewBasis = "free_project"
 	NoAccount        AccountTermsViewBasis = "no_account"
 	PlacedByOperator AccountTermsViewBasis = "placed_by_operator"
 	Priced           AccountTermsViewBasis = "priced"
+)
+
+// Defines values for AccountTermsViewPricing.
+const (
+	AccountTermsViewPricingFixed       AccountTermsViewPricing = "fixed"
+	AccountTermsViewPricingFollowsList AccountTermsViewPricing = "follows_list"
+)
+
+// Defines values for AccountViewPricing.
+const (
+	AccountViewPricingFixed       AccountViewPricing = "fixed"
+	AccountViewPricingFollowsList AccountViewPricing = "follows_list"
 )
 
 // Defines values for AgenttaskStepViewStatus.
@@ -3110,9 +3128,15 @@ type AccountBody struct {
 	// Examples: USD
 	Currency string `json:"currency"`
 
-	// PaidShare What it pays of a price, in ten-thousandths. Left out: all of it.
+	// PaidShare What it pays of a price, in ten-thousandths. Left out: as it is; of a new account all of it.
 	PaidShare *int32 `json:"paid_share,omitempty"`
+
+	// Pricing Whether what is rented keeps the price of then, or takes each price of the list when it begins. Left out: as it is; of a new account fixed.
+	Pricing *AccountBodyPricing `json:"pricing,omitempty"`
 }
+
+// AccountBodyPricing Whether what is rented keeps the price of then, or takes each price of the list when it begins. Left out: as it is; of a new account fixed.
+type AccountBodyPricing string
 
 // AccountFreeBody defines model for AccountFreeBody.
 type AccountFreeBody struct {
@@ -3144,6 +3168,20 @@ type AccountFreeViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// AccountListedPrice defines model for AccountListedPrice.
+type AccountListedPrice struct {
+	// From From when on it counts, until the next one.
+	From time.Time `json:"from"`
+
+	// PriceId Id of the price.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	PriceId openapi_types.UUID `json:"price_id"`
+
+	// PriceMinor Price of a unit for one hour, in minor units.
+	PriceMinor int64 `json:"price_minor"`
+}
+
 // AccountTermsView defines model for AccountTermsView.
 type AccountTermsView struct {
 	// AllocationId Id of the allocation.
@@ -3169,9 +3207,15 @@ type AccountTermsView struct {
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	PriceId *openapi_types.UUID `json:"price_id,omitempty"`
 
-	// PriceMinor Price of a unit for one hour, in minor units.
-	PriceMinor int64  `json:"price_minor"`
-	Sku        string `json:"sku"`
+	// PriceMinor Price of a unit for one hour when it was made, in minor units.
+	PriceMinor int64 `json:"price_minor"`
+
+	// Prices Of terms that follow the list: the prices that count, those to come included, by their times.
+	Prices *[]AccountListedPrice `json:"prices,omitempty"`
+
+	// Pricing fixed: the price stays; follows_list: each price of the list counts while it is in force.
+	Pricing AccountTermsViewPricing `json:"pricing"`
+	Sku     string                  `json:"sku"`
 
 	// Units GPUs; one for a machine without.
 	Units int32 `json:"units"`
@@ -3179,6 +3223,9 @@ type AccountTermsView struct {
 
 // AccountTermsViewBasis priced: it is charged; free_project: the project was declared free; placed_by_operator: an operator placed it for a project that did not ask for it; no_account: the tenant had no billing account.
 type AccountTermsViewBasis string
+
+// AccountTermsViewPricing fixed: the price stays; follows_list: each price of the list counts while it is in force.
+type AccountTermsViewPricing string
 
 // AccountView defines model for AccountView.
 type AccountView struct {
@@ -3197,8 +3244,11 @@ type AccountView struct {
 	// PaidShare What it pays of a price, in ten-thousandths: 8500 is a discount of 15 %.
 	//
 	// Examples: 10000
-	PaidShare int32     `json:"paid_share"`
-	UpdatedAt time.Time `json:"updated_at"`
+	PaidShare int32 `json:"paid_share"`
+
+	// Pricing What is rented keeps the price of then (fixed), or takes each price of the list when it begins (follows_list).
+	Pricing   AccountViewPricing `json:"pricing"`
+	UpdatedAt time.Time          `json:"updated_at"`
 
 	// UpdatedBy Id of who set it last.
 	UpdatedBy string `json:"updated_by"`
@@ -3206,6 +3256,9 @@ type AccountView struct {
 	// Version Grows with every change.
 	Version int64 `json:"version"`
 }
+
+// AccountViewPricing What is rented keeps the price of then (fixed), or takes each price of the list when it begins (follows_list).
+type AccountViewPricing string
 
 // AgenttaskCancelBody defines model for AgenttaskCancelBody.
 type AgenttaskCancelBody struct {
@@ -10057,10 +10110,16 @@ type PolicyViewScope string
 
 // PriceNewBody defines model for PriceNewBody.
 type PriceNewBody struct {
+	// AtOnce It begins before those were told in time whose price follows the list. Needs a reason.
+	AtOnce *bool `json:"at_once,omitempty"`
+
 	// Currency Code of the currency, of ISO 4217.
 	//
 	// Examples: USD
 	Currency string `json:"currency"`
+
+	// Free Needed for a price of zero, which is otherwise taken for a mistake.
+	Free *bool `json:"free,omitempty"`
 
 	// PriceMinor Price of one GPU, or of a machine without GPUs, for one hour, in minor units.
 	//

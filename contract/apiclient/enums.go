@@ -154,11 +154,23 @@ var BalanceStates = []string{
 }
 
 var enums = map[string][]string{
+	"AccountBody.pricing": {
+		"fixed",
+		"follows_list",
+	},
 	"AccountTermsView.basis": {
 		"priced",
 		"free_project",
 		"placed_by_operator",
 		"no_account",
+	},
+	"AccountTermsView.pricing": {
+		"fixed",
+		"follows_list",
+	},
+	"AccountView.pricing": {
+		"fixed",
+		"follows_list",
 	},
 	"AgenttaskStepView.status": {
 		"started",

@@ -55,7 +55,7 @@ function Ahead({ scope, soFar, month, at }: { scope: Scope; soFar: Part['net']; 
   const { running, left } = read.data
   return (
     <>
-      <Stat label="An hour of what runs now" value={inWords(burnOf(running))} hint="The prices and discounts that were agreed for what is rented now." />
+      <Stat label="An hour of what runs now" value={inWords(burnOf(running, Date.parse(at)))} hint="The prices and discounts that were agreed for what is rented now." />
       <Stat label="Forecast for the month" value={inWords(forecastOf(soFar, running, Date.parse(at), Date.parse(spanOf(month).to)))} hint="What it costs so far, and what is rented now until the end of the month, or until it ends by itself. Nothing else is assumed." />
       {left > 0 && <Note title={`Hour and forecast are without ${left} allocations`}>There are more of them than this page reads one by one.</Note>}
     </>

@@ -56,6 +56,7 @@ export function Purse({ orgId }: { orgId: string }) {
                 ...(balance.data ? [['Pays', payWords(balance.data)] as [string, string]] : []),
                 ['Currency', `${a.currency}, for ever`],
                 ['Discount', discountWords(a.paid_share)],
+                ['Prices', a.pricing === 'follows_list' ? 'follow the list' : 'stay as they are when something is rented'],
               ]}
             />
           </div>

@@ -9,9 +9,9 @@ const now = Date.parse('2026-03-31T14:00:00Z')
 const end = Date.parse('2026-04-01T00:00:00Z')
 
 it('adds up what runs', () => {
-  expect(burnOf([])).toEqual({})
-  expect(burnOf([{ allocation: allocation({}), terms }, { allocation: allocation({}), terms: { ...terms, paid_share: 5_000 } }])).toEqual({ USD: 4_200 })
-  expect(burnOf([{ allocation: allocation({}), terms: { ...terms, basis: 'no_account', currency: undefined } }])).toEqual({})
+  expect(burnOf([], now)).toEqual({})
+  expect(burnOf([{ allocation: allocation({}), terms }, { allocation: allocation({}), terms: { ...terms, paid_share: 5_000 } }], now)).toEqual({ USD: 4_200 })
+  expect(burnOf([{ allocation: allocation({}), terms: { ...terms, basis: 'no_account', currency: undefined } }], now)).toEqual({})
 })
 
 it('forecasts the month: what it costs so far, and what is to come', () => {

@@ -3,7 +3,7 @@ import { costToCome, hourOf } from './terms'
 import { plus, type Sums } from './usage'
 
 /** burnOf is what an hour costs with all that is rented now. */
-export const burnOf = (running: Running[]): Sums => running.reduce<Sums>((sum, { terms }) => (terms.currency ? plus(sum, { [terms.currency]: hourOf(terms) }) : sum), {})
+export const burnOf = (running: Running[], now: number): Sums => running.reduce<Sums>((sum, { terms }) => (terms.currency ? plus(sum, { [terms.currency]: hourOf(terms, now) }) : sum), {})
 
 /**
  * forecastOf is what a time will have cost at its end if what is rented now stays as it is, each until it ends by

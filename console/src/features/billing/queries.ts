@@ -26,11 +26,11 @@ export const usageQuery = ({ orgId, projectId }: Scope, month: string, thisMonth
   refetchInterval: thisMonth ? readEvery : (false as const),
 })
 
-/** termsQuery is what was agreed for an allocation, which never changes; null: nobody recorded it, and nothing is charged. */
+/** termsQuery is what was agreed for an allocation; only a list that it follows changes. null: nobody recorded it, and nothing is charged. */
 export const termsQuery = (a: Pick<Schemas['AllocationView'], 'project_id' | 'allocation_id'>) => ({
   queryKey: ['terms', a.allocation_id],
   queryFn: () => orNull('allocation_terms_not_found', got(api.GET('/api/v1/projects/{project_id}/allocations/{allocation_id}/terms', { params: { path: { project_id: a.project_id, allocation_id: a.allocation_id } } }))),
-  staleTime: Infinity,
+  staleTime: (query: { state: { data?: Schemas['AccountTermsView'] | null } }) => (query.state.data?.pricing === 'follows_list' ? readEvery : Infinity),
 })
 
 /** accountQuery is the billing account of a tenant; null: it has none. */

@@ -39,7 +39,7 @@ export default function Prices() {
     </Button>
   )
   return (
-    <Page title="Prices" lead="What one GPU, or a machine without, costs for an hour. A price that has begun is never changed: the next one ends it, and what is rented keeps the price that it was rented at." actions={set}>
+    <Page title="Prices" lead="What one GPU, or a machine without, costs for an hour. A price that has begun is never changed: the next one ends it, and what is rented keeps the price that it was rented at, unless it was agreed that it follows this list." actions={set}>
       <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
         <SelectField label="SKU" value={sku ?? ''} onChange={(v) => change({ sku: v || undefined })} options={[{ value: '', label: 'all' }, ...skus.map((s) => ({ value: s.sku_id, label: s.display_name }))]} />
       </div>

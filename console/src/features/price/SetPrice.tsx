@@ -4,7 +4,7 @@ import { api, asRefusal, got } from '../../api/client'
 import { ActForm } from '../../ui/actform'
 import { Loading } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
-import { SelectField, TextArea, TextField } from '../../ui/form'
+import { CheckField, SelectField, TextArea, TextField } from '../../ui/form'
 import { minorOf, money } from '../../ui/money'
 import { ProblemNote } from '../../ui/problem'
 import { useNow } from '../../ui/time'
@@ -20,6 +20,8 @@ export function SetPrice({ sku: first, onDone, onClose }: { sku?: string; onDone
   const [amount, setAmount] = useState('')
   const [begins, setBegins] = useState('')
   const [reason, setReason] = useState('')
+  const [free, setFree] = useState(false)
+  const [atOnce, setAtOnce] = useState(false)
   const sku = skus.find((s) => s.sku_id === chosen) ?? skus[0]
   // The currency that the SKU has a price in is what people mean.
   const currency = typed ?? sku?.price_currency ?? ''
@@ -27,7 +29,7 @@ export function SetPrice({ sku: first, onDone, onClose }: { sku?: string; onDone
   const { minor, wrong } = minorOf(amount, currency)
   const from = beginOf(begins, now)
   const doing = useMutation({
-    mutationFn: () => got(api.POST('/api/v1/admin/prices', { body: { sku: sku?.sku_id ?? '', currency, price_minor: minor ?? 0, valid_from: from.at, reason: reason.trim() || undefined } })),
+    mutationFn: () => got(api.POST('/api/v1/admin/prices', { body: { sku: sku?.sku_id ?? '', currency, price_minor: minor ?? 0, free: minor === 0 && free, at_once: atOnce, valid_from: from.at, reason: reason.trim() || undefined } })),
     onSuccess: (p) => {
       onDone(`${p.sku} costs ${money(p.price_minor, p.currency)} for a GPU and an hour${p.in_force ? '' : ' from then on'}.`)
       onClose()
@@ -39,12 +41,14 @@ export function SetPrice({ sku: first, onDone, onClose }: { sku?: string; onDone
       {error && <ProblemNote error={error} />}
       {pending && <Loading what="SKUs" />}
       {!pending && (
-        <ActForm doing={doing} does="Set" leave="Cancel" disabled={!sku || !known || minor === undefined || !!from.wrong} onClose={onClose}>
+        <ActForm doing={doing} does="Set" leave="Cancel" disabled={!sku || !known || minor === undefined || (minor === 0 && !free) || (atOnce && !reason.trim()) || !!from.wrong} onClose={onClose}>
           <SelectField label="SKU" value={sku?.sku_id ?? ''} onChange={setChosen} options={skus.map((s) => ({ value: s.sku_id, label: s.display_name }))} error={refused.sku} />
           <TextField label="Currency" required value={currency} onChange={(v) => setTyped(v.toUpperCase())} hint="Tenants rent the SKU at its price in their own currency." error={currency && !known ? 'Three letters, such as USD.' : refused.currency} />
-          <TextField label="Price of one GPU for an hour" required value={amount} onChange={setAmount} hint="Of a machine without GPUs: of the machine. 0 gives it away." error={(amount ? wrong : undefined) ?? refused.price_minor} />
+          <TextField label="Price of one GPU for an hour" required value={amount} onChange={setAmount} hint="Of a machine without GPUs: of the machine." error={(amount ? wrong : undefined) ?? refused.price_minor} />
+          {minor === 0 && <CheckField label="Free of charge" value={free} onChange={setFree} hint="A price of zero gives it away." />}
           <TextField label="Begins" type="datetime-local" value={begins} onChange={setBegins} hint="In your time zone. Left empty, it begins now, and cannot be withdrawn." error={from.wrong ?? refused.valid_from} />
           <TextArea label="Reason" rows={2} most={500} value={reason} onChange={setReason} hint="Everybody who rents can read it." error={refused.reason} />
+          <CheckField label="Without notice" value={atOnce} onChange={setAtOnce} hint="Where the price of what is rented follows the list, a price must be set some time before it begins. Say why not." />
         </ActForm>
       )}
     </Dialog>

@@ -48,6 +48,8 @@ type NewBody struct {
 	PriceMinor int64      `json:"price_minor" minimum:"0" maximum:"1000000000000" doc:"Price of one GPU, or of a machine without GPUs, for one hour, in minor units." example:"350"`
 	ValidFrom  *time.Time `json:"valid_from,omitempty" doc:"When it begins. Left out: now. It cannot be in the past."`
 	Reason     string     `json:"reason,omitempty" maxLength:"500" doc:"Why it is set."`
+	Free       bool       `json:"free,omitempty" doc:"Needed for a price of zero, which is otherwise taken for a mistake."`
+	AtOnce     bool       `json:"at_once,omitempty" doc:"It begins before those were told in time whose price follows the list. Needs a reason."`
 }
 
 // Register adds the operations of the package to an API. Everybody who may rent
@@ -75,12 +77,16 @@ func (s *Service) Register(api *httpapi.API) {
 		ID: "create-price", Method: http.MethodPost, Path: pathPrices, Tag: tag,
 		Summary: "Set a price of a SKU",
 		Description: "It ends the price before it when it begins. What is rented already keeps the price that it was rented " +
-			"at. A price that has begun is never changed.",
+			"at, unless its terms follow the list: then it must be set some time before it begins (billing.price_notice), " +
+			"unless at_once says otherwise. A price that has begun is never changed.",
 		Access: httpapi.Platform(auth.PriceManage), Status: http.StatusCreated,
 	}, func(ctx context.Context, in *struct{ Body NewBody }) (*httpapi.Plain[View], error) {
+		if in.Body.Free != (in.Body.PriceMinor == 0) {
+			return nil, notMeant(in.Body.Free)
+		}
 		set, err := s.Set(ctx, Offer{
 			SKU: in.Body.SKU, Currency: in.Body.Currency, Minor: in.Body.PriceMinor, From: in.Body.ValidFrom,
-			Reason: in.Body.Reason,
+			Reason: in.Body.Reason, AtOnce: in.Body.AtOnce,
 		})
 		set.InForce = in.Body.ValidFrom == nil
 		return &httpapi.Plain[View]{Body: show(set)}, err

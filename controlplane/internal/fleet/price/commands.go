@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,10 +19,14 @@ import (
 )
 
 // Service holds the commands and queries of the package.
-type Service struct{ db *postgres.DB }
+type Service struct {
+	db     *postgres.DB
+	notice time.Duration
+}
 
-// New makes the service. It connects to nothing.
-func New(db *postgres.DB) *Service { return &Service{db: db} }
+// New makes the service. Those who follow the list know a price for the notice before
+// it begins. It connects to nothing.
+func New(db *postgres.DB, notice time.Duration) *Service { return &Service{db: db, notice: notice} }
 
 // Set sets a price that begins now or later.
 func (s *Service) Set(ctx context.Context, o Offer) (Price, error) {
@@ -34,19 +39,24 @@ func (s *Service) Set(ctx context.Context, o Offer) (Price, error) {
 		if !exists {
 			return noSKU(o.SKU)
 		}
-		set, err = Put(ctx, tx, o)
+		set, err = put(ctx, tx, o, s.notice)
 		return err
 	})
 	return set, err
 }
 
 // Put sets a price in a transaction that knows the SKU to exist.
-func Put(ctx context.Context, tx pgx.Tx, o Offer) (Price, error) {
+func Put(ctx context.Context, tx pgx.Tx, o Offer) (Price, error) { return put(ctx, tx, o, Notice) }
+
+func put(ctx context.Context, tx pgx.Tx, o Offer, notice time.Duration) (Price, error) {
 	if err := o.check(); err != nil {
 		return Price{}, err
 	}
 	if err := pricedb.New(tx).Begin(ctx, o.SKU); err != nil {
 		return Price{}, fmt.Errorf("wait for those who rent: %w", err)
+	}
+	if err := timely(ctx, tx, o, notice); err != nil {
+		return Price{}, err
 	}
 	row, err := pricedb.New(tx).Insert(ctx, pricedb.InsertParams{
 		ID: id.New[id.Price](), SkuID: o.SKU, Currency: o.Currency, PriceMinor: o.Minor, ValidFrom: o.From, Reason: o.Reason,
@@ -54,9 +64,7 @@ func Put(ctx context.Context, tx pgx.Tx, o Offer) (Price, error) {
 	})
 	switch {
 	case postgres.Violates(err, "sku_prices_not_in_the_past"):
-		return Price{}, fault.New(fault.Invalid, "price_in_the_past", "a price cannot begin in the past: what was rented "+
-			"until now was rented at the price of then").WithRemedy("leave out when it begins, or name a time to come").
-			WithFields(fault.Field{Path: "body.valid_from", Message: "must not be in the past"})
+		return Price{}, inThePast()
 	case postgres.Violates(err, "sku_prices_one_at_a_time"):
 		return Price{}, fault.New(fault.Conflict, "price_exists", "another price of %s in %s begins at that moment", o.SKU,
 			o.Currency).WithRemedy("withdraw that one first, or name another time")
@@ -67,10 +75,46 @@ func Put(ctx context.Context, tx pgx.Tx, o Offer) (Price, error) {
 	return set, record(ctx, tx, "price.set", set, false)
 }
 
+// timely refuses a price that begins in the past, or too soon for those who follow the
+// list. Nobody becomes one of them until the transaction ends.
+func timely(ctx context.Context, tx pgx.Tx, o Offer, notice time.Duration) error {
+	q := pricedb.New(tx)
+	now, err := q.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("read clock: %w", err)
+	}
+	begins := now
+	if o.From != nil {
+		begins = *o.From
+	}
+	if begins.Before(now) {
+		return inThePast()
+	}
+	if o.AtOnce || !begins.Before(now.Add(notice)) {
+		return nil
+	}
+	n, err := q.Followers(ctx, pricedb.FollowersParams{Sku: o.SKU, Currency: o.Currency})
+	if err != nil {
+		return fmt.Errorf("count who follows the list: %w", err)
+	}
+	if n > 0 {
+		return withoutNotice(o, n, notice)
+	}
+	return nil
+}
+
 // Withdraw removes a price that has not begun.
 func (s *Service) Withdraw(ctx context.Context, of id.Price) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		row, err := pricedb.New(tx).Delete(ctx, of)
+		q := pricedb.New(tx)
+		sku, err := q.SKUOf(ctx, of)
+		if err == nil {
+			err = q.Begin(ctx, sku) // whoever charges by the list has done so, or waits
+		}
+		var row pricedb.SkuPrice
+		if err == nil {
+			row, err = q.Delete(ctx, of)
+		}
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return notFound()

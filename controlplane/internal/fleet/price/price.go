@@ -26,6 +26,10 @@ type Price struct {
 	SetBy    string // empty: it came with the SKU
 }
 
+// Notice is how long before it begins those must know of a price whose terms follow the
+// list, unless a setting says otherwise.
+const Notice = 24 * time.Hour
+
 // Offer is a price to set.
 type Offer struct {
 	SKU      string
@@ -33,6 +37,7 @@ type Offer struct {
 	Minor    int64
 	From     *time.Time // nil: now
 	Reason   string
+	AtOnce   bool // whoever follows the list is not told in time; the reason says why
 }
 
 func (o Offer) check() error {
@@ -49,11 +54,41 @@ func (o Offer) check() error {
 	if len(o.Reason) > 500 {
 		add("reason", "must be at most 500 characters long")
 	}
+	if o.AtOnce && o.Reason == "" {
+		add("reason", "must say why those who follow the list are not told in time")
+	}
 	if len(fields) > 0 {
 		return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
 			WithFields(fields...)
 	}
 	return nil
+}
+
+// withoutNotice refuses a price that would surprise whoever follows the list.
+func withoutNotice(o Offer, followers int64, notice time.Duration) error {
+	return fault.New(fault.Conflict, "price_without_notice",
+		"the price of %d allocations follows the list of %s in %s, and must be known %s before it begins", followers, o.SKU,
+		o.Currency, notice).
+		WithRemedy("name a later beginning (gpuaas billing prices set --from); if it must begin sooner, say so and why: " +
+			"--at-once --reason WHY").
+		WithFields(fault.Field{Path: "body.valid_from", Message: fmt.Sprintf("must be at least %s from now", notice)})
+}
+
+// notMeant refuses a price of zero that nobody called free, and a price that is no zero
+// and was called free.
+func notMeant(free bool) error {
+	message := "must be above zero; who means to give it away says so: free"
+	if free {
+		message = "must be zero, because it is free"
+	}
+	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
+		WithFields(fault.Field{Path: "body.price_minor", Message: message})
+}
+
+func inThePast() error {
+	return fault.New(fault.Invalid, "price_in_the_past", "a price cannot begin in the past: what was rented "+
+		"until now was rented at the price of then").WithRemedy("leave out when it begins, or name a time to come").
+		WithFields(fault.Field{Path: "body.valid_from", Message: "must not be in the past"})
 }
 
 func notFound() error {

@@ -35,7 +35,7 @@ func newWorld(tb testing.TB) *world {
 	w := &world{}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.api, w.skus = httpapitest.New(w.db), sku.New(w.db)
-	price.New(w.db).Register(w.api)
+	price.New(w.db, price.Notice).Register(w.api)
 	w.skus.Register(w.api)
 	return w
 }
@@ -84,7 +84,7 @@ func TestPricesAreSetSupersededAndWithdrawn(t *testing.T) {
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 	for _, b := range []object{
 		{"sku": h200, "currency": "USD", "price_minor": 400, "reason": "more"},
-		{"sku": h200, "currency": "EUR", "price_minor": 0},
+		{"sku": h200, "currency": "EUR", "price_minor": 0, "free": true},
 		{"sku": h200, "currency": "USD", "price_minor": 450, "valid_from": later},
 	} {
 		w.call(t, "root", http.MethodPost, path, b).Wants(t, http.StatusCreated, "")
@@ -126,6 +126,9 @@ func TestBadPricesAreRefusedAndNothingIsWritten(t *testing.T) {
 		"unknown SKU":      {object{"sku": "nothing"}, http.StatusNotFound, "not_found"},
 		"no currency":      {object{"currency": "XXX"}, http.StatusUnprocessableEntity, "validation_error"},
 		"negative":         {object{"price_minor": -1}, http.StatusUnprocessableEntity, "validation_error"},
+		"nothing":          {object{"price_minor": 0}, http.StatusUnprocessableEntity, "validation_error"},
+		"free for money":   {object{"free": true}, http.StatusUnprocessableEntity, "validation_error"},
+		"at once, no word": {object{"at_once": true}, http.StatusUnprocessableEntity, "validation_error"},
 		"too high":         {object{"price_minor": 1e12 + 1}, http.StatusUnprocessableEntity, "validation_error"},
 		"more than 64 bit": {object{"price_minor": 1e30}, http.StatusUnprocessableEntity, "validation_error"},
 		"in the past": {
@@ -239,7 +242,8 @@ func TestAPriceIsInForceInItsOwnTransaction(t *testing.T) {
 // begun since the SKU was read.
 func TestARenamedSKUBringsNoPriceBack(t *testing.T) {
 	w := newWorld(t)
-	if _, err := price.New(w.db).Set(t.Context(), price.Offer{SKU: h200, Currency: "USD", Minor: 400}); err != nil {
+	prices := price.New(w.db, price.Notice)
+	if _, err := prices.Set(t.Context(), price.Offer{SKU: h200, Currency: "USD", Minor: 400}); err != nil {
 		t.Fatal(err)
 	}
 	// It begins between the moment in which the SKU is read and the one in which it is written.

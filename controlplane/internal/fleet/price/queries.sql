@@ -5,6 +5,20 @@ SELECT EXISTS (SELECT FROM skus WHERE id = $1 AND deleted_at IS NULL);
 -- Whoever agrees on a price of the SKU at this moment is waited for, so that a price holds from when it can be seen.
 SELECT pg_advisory_xact_lock(hashtextextended('price of ' || sqlc.arg(sku)::text, 0));
 
+-- name: Now :one
+SELECT clock_timestamp()::timestamptz;
+
+-- name: Followers :one
+-- How many allocations go on whose price follows the list.
+SELECT sku_price_followers(sqlc.arg(sku)::text, sqlc.arg(currency)::text)::bigint;
+
+-- name: SKUOf :one
+SELECT sku_id FROM sku_prices WHERE id = $1;
+
+-- name: Spans :many
+-- The list of a SKU and a meter in a currency: each price from its first whole second on.
+SELECT begins, price_id, price_minor FROM sku_price_spans WHERE sku_id = $1 AND meter = $2 AND currency = $3 ORDER BY begins;
+
 -- name: Insert :one
 INSERT INTO sku_prices (id, sku_id, currency, price_minor, valid_from, reason, set_by)
 VALUES (sqlc.arg(id), sqlc.arg(sku_id), sqlc.arg(currency), sqlc.arg(price_minor),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/price/internal/pricedb"
 )
@@ -32,6 +33,31 @@ func InForce(ctx context.Context, db pricedb.DBTX, sku, currency string) (Price,
 	p := from(row)
 	p.InForce = true
 	return p, true, nil
+}
+
+// Span is a price as those see it who follow the list: from a whole second on, until the
+// next one.
+type Span struct {
+	From  time.Time
+	ID    id.Price
+	Minor int64
+}
+
+// Held is the meter of time in which a machine is held.
+const Held = "held"
+
+// Spans reads the list of a SKU and a meter, in the order of its times, with the prices
+// that are to come.
+func Spans(ctx context.Context, db pricedb.DBTX, sku, meter, currency string) ([]Span, error) {
+	rows, err := pricedb.New(db).Spans(ctx, pricedb.SpansParams{SkuID: sku, Meter: meter, Currency: currency})
+	if err != nil {
+		return nil, fmt.Errorf("read list of prices: %w", err)
+	}
+	out := make([]Span, len(rows))
+	for i, r := range rows {
+		out[i] = Span{From: r.Begins, ID: r.PriceID, Minor: r.PriceMinor}
+	}
+	return out, nil
 }
 
 // position is where the next page begins.

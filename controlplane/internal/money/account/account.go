@@ -1,11 +1,13 @@
 package account
 
 import (
+	"slices"
 	"time"
 
 	"gpuaas/contract/currency"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/price"
 	"gpuaas/controlplane/internal/money/rating"
 )
 
@@ -14,10 +16,29 @@ type Account struct {
 	Org       id.Org
 	Currency  string
 	Paid      int32 // the share of a price that it pays, in ten-thousandths
+	Pricing   Pricing
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	UpdatedBy string
+}
+
+// Pricing says which prices count for an allocation.
+type Pricing string
+
+// The pricings.
+const (
+	Fixed       Pricing = "fixed"        // that of when it was made, as long as it lasts
+	FollowsList Pricing = "follows_list" // each price of the list while it is in force
+)
+
+var pricings = []Pricing{Fixed, FollowsList}
+
+// Wish is what an account is set to. What is left out stays.
+type Wish struct {
+	Currency string // it can be set once
+	Paid     *int32
+	Pricing  *Pricing
 }
 
 // FreeProject is a project that pays nothing.
@@ -50,24 +71,39 @@ type Terms struct {
 	Basis      Basis
 	Currency   string   // empty: there was no account
 	Price      id.Price // zero: there was no account
-	Minor      int64    // price of a unit for an hour
-	Paid       int32    // the share of it that is paid, in ten-thousandths
+	Minor      int64    // price of a unit for an hour when it was made
+	Pricing    Pricing
+	List       []price.Span // of terms that follow the list: its prices
+	Paid       int32        // the share of it that is paid, in ten-thousandths
 	Units      int32
-	Because    string // why it is free
-	FrozenAt   time.Time
+	Because    string    // why it is free
+	FrozenAt   time.Time // of an offer: now
 }
 
 // Rating is how the allocation is rated.
-func (t Terms) Rating() rating.Terms { return rating.Fixed(t.Units, t.Minor, t.Paid) }
+func (t Terms) Rating() rating.Terms {
+	if t.Pricing != FollowsList {
+		return rating.Fixed(t.Units, t.Minor, t.Paid)
+	}
+	return rating.Terms{Units: t.Units, Rates: rates(t.List, t.Paid)}
+}
+
+// Cost is what the allocation costs for a time from the moment of its terms on, with what
+// is known of the prices to come.
+func (t Terms) Cost(lasts time.Duration) (int64, error) {
+	return t.Rating().Until(t.FrozenAt, t.FrozenAt.Add(lasts))
+}
 
 // First is what the first window of an allocation costs. What costs anything costs at
 // least one minor unit: who has nothing is let nothing, however short the window.
 func (t Terms) First(window time.Duration) (int64, error) {
-	if t.Basis != Priced || t.Minor == 0 || t.Paid == 0 || t.Units == 0 {
+	if t.Basis != Priced || t.Paid == 0 || t.Units == 0 {
 		return 0, nil
 	}
-	origin := time.Time{}
-	cost, err := t.Rating().Until(origin, origin.Add(window))
+	cost, err := t.Cost(window)
+	if cost == 0 && t.Minor == 0 { // it is free, for as long as that
+		return 0, err
+	}
 	return max(cost, 1), err
 }
 
@@ -86,12 +122,15 @@ func invalid(path, message string) error {
 		WithFields(fault.Field{Path: "body." + path, Message: message})
 }
 
-func check(code string, paid int32) error {
-	if !currency.Known(code) {
+func (w Wish) check() error {
+	if !currency.Known(w.Currency) {
 		return invalid("currency", "must be the code of a currency, such as USD")
 	}
-	if paid < 0 || paid > rating.Full {
+	if w.Paid != nil && (*w.Paid < 0 || *w.Paid > rating.Full) {
 		return invalid("paid_share", "must be 0 to 10000 ten-thousandths")
+	}
+	if w.Pricing != nil && !slices.Contains(pricings, *w.Pricing) {
+		return invalid("pricing", "must be fixed or follows_list")
 	}
 	return nil
 }

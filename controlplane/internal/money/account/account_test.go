@@ -3,6 +3,7 @@ package account_test
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ type world struct {
 	project   id.Project
 	node      id.Node
 }
+
+func (w *world) prices() *price.Service { return price.New(w.db, price.Notice) }
 
 func newWorld(tb testing.TB, required bool) *world {
 	tb.Helper()
@@ -117,8 +120,9 @@ func TestTermsAreThoseOfTheMoment(t *testing.T) {
 	}
 	w.call(t, "root", http.MethodDelete, w.free(), nil).Wants(t, http.StatusNoContent, "")
 	w.call(t, "root", http.MethodDelete, w.free(), nil).Wants(t, http.StatusNotFound, "project_not_free")
-	w.call(t, "root", http.MethodPut, w.tenant(), object{"currency": "USD"}).Wants(t, http.StatusOK, "")
-	if _, err := price.New(w.db).Set(t.Context(), price.Offer{SKU: h200, Currency: "USD", Minor: 400}); err != nil {
+	w.call(t, "root", http.MethodPut, w.tenant(), object{"currency": "USD", "paid_share": 10_000}).
+		Wants(t, http.StatusOK, "")
+	if _, err := w.prices().Set(t.Context(), price.Offer{SKU: h200, Currency: "USD", Minor: 400}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.rented(t, 8); got.Basis != account.Priced || got.Minor != 400 || got.Paid != 10_000 {
@@ -126,7 +130,7 @@ func TestTermsAreThoseOfTheMoment(t *testing.T) {
 	}
 	// What was agreed first is as it was.
 	kept, err := w.accounts.TermsOf(t.Context(), w.project, first.Allocation)
-	if err != nil || kept != first {
+	if err != nil || !reflect.DeepEqual(kept, first) {
 		t.Errorf("%+v, %v", kept, err)
 	}
 	if _, err := w.accounts.TermsOf(t.Context(), id.New[id.Project](), first.Allocation); fault.CodeOf(err) !=
@@ -144,7 +148,7 @@ func TestWhatCannotBeChargedIsNotLet(t *testing.T) {
 	if _, err := w.rent(t, 8); fault.CodeOf(err) != "sku_not_priced" {
 		t.Errorf("without a price in EUR: %v", err)
 	}
-	if _, err := price.New(w.db).Set(t.Context(), price.Offer{SKU: h200, Currency: "EUR", Minor: 0}); err != nil {
+	if _, err := w.prices().Set(t.Context(), price.Offer{SKU: h200, Currency: "EUR", Minor: 0}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.rented(t, 8); got.Currency != "EUR" || got.Minor != 0 || got.Basis != account.Priced {
@@ -209,7 +213,8 @@ func TestAttackATenantHasOneCurrencyAndItsTermsStay(t *testing.T) {
 			}
 		}
 	}
-	if kept, err := w.accounts.TermsOf(t.Context(), w.project, terms.Allocation); err != nil || kept != terms {
+	kept, err := w.accounts.TermsOf(t.Context(), w.project, terms.Allocation)
+	if err != nil || !reflect.DeepEqual(kept, terms) {
 		t.Errorf("%+v, %v", kept, err)
 	}
 }
@@ -250,7 +255,7 @@ func TestAPriceBeginsAfterThoseWhoRentAtTheOneBefore(t *testing.T) {
 			return err
 		}
 		go func() {
-			set, err := price.New(w.db).Set(t.Context(), price.Offer{SKU: h200, Currency: "USD", Minor: 400})
+			set, err := w.prices().Set(t.Context(), price.Offer{SKU: h200, Currency: "USD", Minor: 400})
 			done <- result{set, err}
 		}()
 		testkit.Eventually(t, "the price to wait for who rents", func() bool {

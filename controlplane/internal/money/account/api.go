@@ -21,11 +21,15 @@ const (
 // Schema implements huma.SchemaProvider.
 func (Basis) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(bases) }
 
+// Schema implements huma.SchemaProvider.
+func (Pricing) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(pricings) }
+
 // View is a billing account as the API shows it.
 type View struct {
 	OrgID     id.Org    `json:"org_id" doc:"Id of the tenant."`
 	Currency  string    `json:"currency" doc:"What the tenant pays in, for ever." example:"USD"`
 	PaidShare int32     `json:"paid_share" doc:"What it pays of a price, in ten-thousandths: 8500 is a discount of 15 %." example:"10000"`
+	Pricing   Pricing   `json:"pricing" doc:"What is rented keeps the price of then (fixed), or takes each price of the list when it begins (follows_list)."`
 	Version   int64     `json:"version" doc:"Grows with every change."`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -34,15 +38,16 @@ type View struct {
 
 func show(a Account) View {
 	return View{
-		OrgID: a.Org, Currency: a.Currency, PaidShare: a.Paid, Version: a.Version, CreatedAt: a.CreatedAt.UTC(),
-		UpdatedAt: a.UpdatedAt.UTC(), UpdatedBy: a.UpdatedBy,
+		OrgID: a.Org, Currency: a.Currency, PaidShare: a.Paid, Pricing: a.Pricing, Version: a.Version,
+		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), UpdatedBy: a.UpdatedBy,
 	}
 }
 
 // Body is what an account is set to.
 type Body struct {
-	Currency  string `json:"currency" pattern:"^[A-Z]{3}$" doc:"What the tenant pays in. It can be set once." example:"USD"`
-	PaidShare *int32 `json:"paid_share,omitempty" minimum:"0" maximum:"10000" doc:"What it pays of a price, in ten-thousandths. Left out: all of it."`
+	Currency  string   `json:"currency" pattern:"^[A-Z]{3}$" doc:"What the tenant pays in. It can be set once." example:"USD"`
+	PaidShare *int32   `json:"paid_share,omitempty" minimum:"0" maximum:"10000" doc:"What it pays of a price, in ten-thousandths. Left out: as it is; of a new account all of it."`
+	Pricing   *Pricing `json:"pricing,omitempty" doc:"Whether what is rented keeps the price of then, or takes each price of the list when it begins. Left out: as it is; of a new account fixed."`
 }
 
 // FreeView is a project that pays nothing, as the API shows it.
@@ -69,20 +74,35 @@ type TermsView struct {
 	Basis        Basis         `json:"basis" doc:"priced: it is charged; free_project: the project was declared free; placed_by_operator: an operator placed it for a project that did not ask for it; no_account: the tenant had no billing account."`
 	Currency     string        `json:"currency,omitempty" doc:"Left out: there was no account."`
 	PriceID      *id.Price     `json:"price_id,omitempty" doc:"Id of the price that was in force."`
-	PriceMinor   int64         `json:"price_minor" doc:"Price of a unit for one hour, in minor units."`
+	PriceMinor   int64         `json:"price_minor" doc:"Price of a unit for one hour when it was made, in minor units."`
 	PaidShare    int32         `json:"paid_share" doc:"The share of it that is paid, in ten-thousandths."`
 	Units        int32         `json:"units" doc:"GPUs; one for a machine without."`
 	FreeBecause  string        `json:"free_because,omitempty" doc:"Why nothing is charged."`
+	Pricing      Pricing       `json:"pricing" doc:"fixed: the price stays; follows_list: each price of the list counts while it is in force."`
+	Prices       []ListedPrice `json:"prices,omitempty" doc:"Of terms that follow the list: the prices that count, those to come included, by their times."`
 	FrozenAt     time.Time     `json:"frozen_at"`
+}
+
+// ListedPrice is a price of the list, as the API shows it.
+type ListedPrice struct {
+	PriceID    id.Price  `json:"price_id" doc:"Id of the price."`
+	PriceMinor int64     `json:"price_minor" doc:"Price of a unit for one hour, in minor units."`
+	From       time.Time `json:"from" doc:"From when on it counts, until the next one."`
 }
 
 func showTerms(t Terms) TermsView {
 	v := TermsView{
 		AllocationID: t.Allocation, SKU: t.SKU, Basis: t.Basis, Currency: t.Currency, PriceMinor: t.Minor, PaidShare: t.Paid,
-		Units: t.Units, FreeBecause: t.Because, FrozenAt: t.FrozenAt.UTC(),
+		Units: t.Units, FreeBecause: t.Because, FrozenAt: t.FrozenAt.UTC(), Pricing: t.Pricing,
 	}
 	if !t.Price.IsZero() {
 		v.PriceID = &t.Price
+	}
+	for i, p := range t.List {
+		if i+1 < len(t.List) && !t.List[i+1].From.After(t.FrozenAt) {
+			continue // it was over when this was agreed
+		}
+		v.Prices = append(v.Prices, ListedPrice{PriceID: p.ID, PriceMinor: p.Minor, From: p.From.UTC()})
 	}
 	return v
 }
@@ -136,11 +156,9 @@ func (s *Service) registerAccount(api *httpapi.API) {
 		Body Body
 	},
 	) (*httpapi.Plain[View], error) {
-		paid := int32(10_000)
-		if in.Body.PaidShare != nil {
-			paid = *in.Body.PaidShare
-		}
-		a, err := s.Set(ctx, in.OrgID, in.Body.Currency, paid)
+		a, err := s.Set(ctx, in.OrgID, Wish{
+			Currency: in.Body.Currency, Paid: in.Body.PaidShare, Pricing: in.Body.Pricing,
+		})
 		return &httpapi.Plain[View]{Body: show(a)}, err
 	})
 	httpapi.Register(api, httpapi.Operation{

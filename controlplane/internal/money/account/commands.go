@@ -27,30 +27,30 @@ type Service struct {
 // of charge. It connects to nothing.
 func New(db *postgres.DB, required bool) *Service { return &Service{db: db, required: required} }
 
-// Set opens the account of a tenant, or changes the share of prices that it pays. It
-// takes effect for what is rented from now on.
-func (s *Service) Set(ctx context.Context, org id.Org, currency string, paid int32) (Account, error) {
-	if err := check(currency, paid); err != nil {
+// Set opens the account of a tenant, or changes the share of prices that it pays, and
+// whether they follow the list. It takes effect for what is rented from now on.
+func (s *Service) Set(ctx context.Context, org id.Org, w Wish) (Account, error) {
+	if err := w.check(); err != nil {
 		return Account{}, err
 	}
 	var set Account
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		row, err := accountdb.New(tx).Put(ctx, accountdb.PutParams{
-			OrgID: org, Currency: currency, PaidShare: paid, UpdatedBy: auth.From(ctx).ID,
+			OrgID: org, Currency: w.Currency, PaidShare: w.Paid, Pricing: (*string)(w.Pricing), UpdatedBy: auth.From(ctx).ID,
 		})
 		switch {
 		case postgres.Violates(err, "billing_accounts_org_id_fkey"):
 			return noTenant()
 		case postgres.Violates(err, "billing_accounts_currency_stays"):
 			return fault.New(fault.Conflict, "currency_fixed", "the tenant pays in another currency than %s, and that stays",
-				currency).WithRemedy("leave the currency as it is (gpuaas billing account show); who wants to pay in another " +
+				w.Currency).WithRemedy("leave the currency as it is (gpuaas billing account show); who wants to pay in another " +
 				"one needs another tenant")
 		case err != nil:
 			return fmt.Errorf("set billing account: %w", err)
 		}
 		set = from(row)
 		return record(ctx, tx, "billing_account.set", org, id.Project{}, "", map[string]any{
-			"currency": set.Currency, "paid_share": set.Paid, "version": set.Version,
+			"currency": set.Currency, "paid_share": set.Paid, "pricing": set.Pricing, "version": set.Version,
 		})
 	})
 	return set, err
@@ -113,7 +113,7 @@ func (s *Service) Freeze(ctx context.Context, tx pgx.Tx, of Rented) (Terms, erro
 	}
 	row := accountdb.FreezeParams{
 		AllocationID: t.Allocation, OrgID: t.Org, ProjectID: t.Project, SkuID: t.SKU, Basis: string(t.Basis),
-		PriceID: t.Price, PaidShare: t.Paid, Units: t.Units, FreeBecause: t.Because,
+		PriceID: t.Price, PaidShare: t.Paid, Units: t.Units, FreeBecause: t.Because, Pricing: string(t.Pricing),
 	}
 	if t.Basis != NoAccount {
 		row.Currency, row.PriceMinor = &t.Currency, &t.Minor
@@ -122,7 +122,9 @@ func (s *Service) Freeze(ctx context.Context, tx pgx.Tx, of Rented) (Terms, erro
 	if err != nil {
 		return Terms{}, fmt.Errorf("freeze terms of allocation: %w", err)
 	}
-	return termsFrom(frozen), nil
+	made := termsFrom(frozen)
+	made.List = t.List
+	return made, nil
 }
 
 // terms are what holds for an allocation that is made now. The account cannot change
@@ -130,7 +132,7 @@ func (s *Service) Freeze(ctx context.Context, tx pgx.Tx, of Rented) (Terms, erro
 func (s *Service) terms(ctx context.Context, tx pgx.Tx, of Rented) (Terms, error) {
 	t := Terms{
 		Allocation: of.Allocation, Org: of.Org, Project: of.Project, SKU: of.SKU, Basis: Priced,
-		Units: rating.Units(of.GPUs),
+		Units: rating.Units(of.GPUs), Pricing: Fixed,
 	}
 	q := accountdb.New(tx)
 	row, err := q.Share(ctx, accountdb.ShareParams{OrgID: of.Org, Sku: of.SKU})
@@ -153,7 +155,13 @@ func (s *Service) terms(ctx context.Context, tx pgx.Tx, of Rented) (Terms, error
 	if err != nil {
 		return t, err
 	}
-	t.Currency, t.Price, t.Minor, t.Paid = account.Currency, p.ID, p.Minor, account.Paid
+	t.Currency, t.Price, t.Minor, t.Paid, t.Pricing = account.Currency, p.ID, p.Minor, account.Paid, account.Pricing
+	t.FrozenAt = row.At
+	if t.Pricing == FollowsList {
+		if t.List, err = price.Spans(ctx, tx, of.SKU, price.Held, account.Currency); err != nil {
+			return t, err
+		}
+	}
 	if of.Placed {
 		t.Basis, t.Paid, t.Because = Placed, 0, "an operator placed it for the project"
 		return t, nil

@@ -10,12 +10,14 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/price"
 	"gpuaas/controlplane/internal/money/account/internal/accountdb"
 )
 
 func from(r accountdb.BillingAccount) Account {
 	return Account{
-		Org: r.OrgID, Currency: r.Currency, Paid: r.PaidShare, Version: r.Version, CreatedAt: r.CreatedAt,
+		Org: r.OrgID, Currency: r.Currency, Paid: r.PaidShare, Pricing: Pricing(r.Pricing), Version: r.Version,
+		CreatedAt: r.CreatedAt,
 		UpdatedAt: r.UpdatedAt, UpdatedBy: r.UpdatedBy,
 	}
 }
@@ -28,6 +30,7 @@ func termsFrom(r accountdb.AllocationTerm) Terms {
 	t := Terms{
 		Allocation: r.AllocationID, Org: r.OrgID, Project: r.ProjectID, SKU: r.SkuID, Basis: Basis(r.Basis), Price: r.PriceID,
 		Paid: r.PaidShare, Units: r.Units, Because: r.FreeBecause, FrozenAt: r.FrozenAt,
+		Pricing: Pricing(r.Pricing),
 	}
 	if r.Currency != nil {
 		t.Currency = *r.Currency
@@ -85,5 +88,9 @@ func (s *Service) TermsOf(ctx context.Context, project id.Project, of id.Allocat
 	if err != nil {
 		return Terms{}, fmt.Errorf("read terms of allocation: %w", err)
 	}
-	return termsFrom(row), nil
+	t := termsFrom(row)
+	if t.Pricing == FollowsList {
+		t.List, err = price.Spans(ctx, s.db, t.SKU, price.Held, t.Currency)
+	}
+	return t, err
 }

@@ -74,7 +74,7 @@ func (w *world) tenant(tb testing.TB, slug string) id.Org {
 	tb.Helper()
 	org := id.New[id.Org]()
 	w.exec(tb, `INSERT INTO organizations (id, slug, name) VALUES ($1, $2, $2)`, org, slug)
-	if _, err := w.accounts.Set(tb.Context(), org, "USD", 10_000); err != nil {
+	if _, err := w.accounts.Set(tb.Context(), org, account.Wish{Currency: "USD"}); err != nil {
 		tb.Fatal(err)
 	}
 	return org

@@ -16,7 +16,6 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance/internal/balancedb"
-	"gpuaas/controlplane/internal/money/rating"
 )
 
 // Set changes how far a tenant may go, and when it is warned. It refuses what would
@@ -202,7 +201,7 @@ func (s *Service) settle(ctx context.Context, org id.Org) error {
 	if !now.releases() {
 		return nil
 	}
-	due, err := balancedb.New(s.db).Releasable(ctx, org)
+	due, err := balancedb.New(s.db).Releasable(ctx, balancedb.ReleasableParams{OrgID: org, At: now.At})
 	if err != nil {
 		return fmt.Errorf("list what is released: %w", err)
 	}
@@ -278,6 +277,5 @@ func warn(ctx context.Context, tx pgx.Tx, before Status, now Standing) error {
 
 // Cost is what an allocation costs for a time, by its terms.
 func Cost(t account.Terms, lasts time.Duration) (int64, error) {
-	origin := time.Time{}
-	return t.Rating().Of(origin, rating.Period{From: origin, To: origin.Add(lasts)})
+	return t.Cost(lasts)
 }

@@ -34,10 +34,10 @@ FROM (
             a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
                 AND coalesce(a.expires_at > sqlc.arg(at)::timestamptz, true) AS live,
             CASE WHEN a.active_at IS NULL THEN 0 ELSE
-                usage_cost(r.rate, a.active_at, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at))
-                - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
+                allocation_cost(t, a.active_at, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at))
+                - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id,
-            LATERAL (SELECT coalesce(t.price_minor, 0)::numeric * t.paid_share * t.units AS rate) AS r
+            LATERAL (SELECT allocation_rate(t, sqlc.arg(at)::timestamptz) AS rate) AS r
         WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL) AS c
     LEFT JOIN balance_holds h ON h.allocation_id = c.allocation_id AND c.charged_until IS NULL) AS u;
 
@@ -55,11 +55,11 @@ LEFT JOIN (
             a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
                 AND coalesce(a.expires_at > sqlc.arg(at)::timestamptz, true) AS live,
             CASE WHEN a.active_at IS NULL THEN 0 ELSE
-                usage_cost(r.rate, a.active_at, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at))
-                - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
+                allocation_cost(t, a.active_at, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at))
+                - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
             LEFT JOIN balance_holds h ON h.allocation_id = m.allocation_id AND m.charged_until IS NULL,
-            LATERAL (SELECT coalesce(t.price_minor, 0)::numeric * t.paid_share * t.units AS rate) AS r
+            LATERAL (SELECT allocation_rate(t, sqlc.arg(at)::timestamptz) AS rate) AS r
         WHERE m.closed_at IS NULL) AS v
     GROUP BY v.org_id) AS u ON u.org_id = b.org_id
 WHERE b.credit_line_minor IS NOT NULL;
@@ -70,8 +70,8 @@ INSERT INTO balance_holds (allocation_id, org_id, amount_minor) VALUES ($1, $2, 
 -- name: Releasable :many
 -- What costs a tenant something, in the order in which it is released: the newest first, and what is protected last.
 SELECT a.id FROM allocations a JOIN allocation_terms t ON t.allocation_id = a.id
-WHERE a.org_id = $1 AND a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
-  AND t.price_minor > 0 AND t.paid_share > 0
+WHERE a.org_id = sqlc.arg(org_id) AND a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
+  AND allocation_rate(t, sqlc.arg(at)::timestamptz) > 0
 ORDER BY a.protected, a.created_at DESC, a.id DESC;
 
 -- name: Released :execrows

@@ -59,7 +59,7 @@ func newWorld(tb testing.TB) *world {
 	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
 		VALUES ($1, 'active', 'n', 'n', $2, 8, 'eu', 'manual')`, w.node, h200)
 	w.exec(tb, `INSERT INTO organizations (id, slug, name) VALUES ($1, 'acme', 'Acme')`, w.org)
-	if _, err := w.accounts.Set(tb.Context(), w.org, "USD", 10_000); err != nil {
+	if _, err := w.accounts.Set(tb.Context(), w.org, account.Wish{Currency: "USD"}); err != nil {
 		tb.Fatal(err)
 	}
 	w.exec(tb, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'training', 'Training')`, w.project, w.org)

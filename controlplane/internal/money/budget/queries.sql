@@ -40,22 +40,25 @@ SELECT * FROM project_budgets WHERE project_id = $1 AND hard_stop FOR NO KEY UPD
 WITH RECURSIVE budgets AS (
     SELECT b.project_id, b.org_id FROM project_budgets b WHERE b.project_id = ANY (sqlc.arg(projects)::uuid[])
 ), used AS (
-    SELECT c.project_id, sum(c.spent) AS spent, sum(CASE WHEN c.live AND c.charged_until IS NULL
-            THEN greatest(div(c.rate * sqlc.arg(first_seconds)::bigint, 36000000) - c.spent, 0) ELSE 0 END) AS aside,
-        sum(CASE WHEN c.live THEN greatest(usage_cost(c.rate, c.began, least(c.expires_at, sqlc.arg(period_end)::timestamptz))
-            - usage_cost(c.rate, c.began, greatest(c.began, sqlc.arg(period_start)::timestamptz)), c.spent) ELSE c.spent END) AS forecast
+    SELECT c.project_id, sum(c.spent) AS spent,
+        sum(CASE WHEN c.live AND c.charged_until IS NULL THEN greatest(c.first_window - c.spent, 0) ELSE 0 END) AS aside,
+        sum(CASE WHEN c.live THEN greatest(c.whole, c.spent) ELSE c.spent END) AS forecast
     FROM (
-        SELECT t.project_id, m.charged_until, a.expires_at, r.rate, coalesce(a.active_at, sqlc.arg(at)::timestamptz) AS began,
+        SELECT t.project_id, m.charged_until,
             m.closed_at IS NULL AND a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
                 AND coalesce(a.expires_at > sqlc.arg(at)::timestamptz, true) AS live,
-            CASE WHEN a.active_at IS NULL THEN 0 ELSE greatest(usage_cost(r.rate, a.active_at,
+            allocation_cost(t, coalesce(a.active_at, sqlc.arg(at)::timestamptz),
+                coalesce(a.active_at, sqlc.arg(at)::timestamptz) + sqlc.arg(first_seconds)::bigint * interval '1 second') AS first_window,
+            allocation_cost(t, coalesce(a.active_at, sqlc.arg(at)::timestamptz), least(a.expires_at, sqlc.arg(period_end)::timestamptz))
+                - allocation_cost(t, coalesce(a.active_at, sqlc.arg(at)::timestamptz),
+                    greatest(coalesce(a.active_at, sqlc.arg(at)::timestamptz), sqlc.arg(period_start)::timestamptz)) AS whole,
+            CASE WHEN a.active_at IS NULL THEN 0 ELSE greatest(allocation_cost(t, a.active_at,
                     CASE WHEN m.closed_at IS NOT NULL THEN coalesce(m.charged_until, a.active_at)
                     ELSE least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at) END)
-                - usage_cost(r.rate, a.active_at, greatest(a.active_at, sqlc.arg(period_start)::timestamptz)), 0) END AS spent
+                - allocation_cost(t, a.active_at, greatest(a.active_at, sqlc.arg(period_start)::timestamptz)), 0) END AS spent
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id
             JOIN budgets b ON b.project_id = t.project_id AND b.org_id = m.org_id
-            JOIN allocations a ON a.id = m.allocation_id,
-            LATERAL (SELECT coalesce(t.price_minor, 0)::numeric * t.paid_share * t.units AS rate) AS r
+            JOIN allocations a ON a.id = m.allocation_id
         WHERE m.org_id IN (SELECT x.org_id FROM budgets x) AND (m.closed_at IS NULL OR m.closed_at >= sqlc.arg(period_start)::timestamptz)) AS c
     GROUP BY c.project_id
 ), up AS (

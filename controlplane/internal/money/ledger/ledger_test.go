@@ -46,7 +46,7 @@ func (w *world) tenant(tb testing.TB, slug, currency string) id.Org {
 	org := id.New[id.Org]()
 	_, err := w.owner.Exec(tb.Context(), `INSERT INTO organizations (id, slug, name) VALUES ($1, $2, $2)`, org, slug)
 	if err == nil && currency != "" {
-		_, err = account.New(w.db, false).Set(tb.Context(), org, currency, 10_000)
+		_, err = account.New(w.db, false).Set(tb.Context(), org, account.Wish{Currency: currency})
 	}
 	if err != nil {
 		tb.Fatal(err)

@@ -101,7 +101,7 @@ func (s *Service) due(ctx context.Context, after meteringdb.DueRow) ([]meteringd
 func (s *Service) charge(ctx context.Context, of id.Allocation) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := meteringdb.New(tx)
-		r, found, err := s.read(ctx, q, of)
+		r, found, err := s.read(ctx, tx, q, of)
 		if err != nil || !found {
 			return err
 		}

@@ -41,7 +41,7 @@ func (r reading) over() bool { return !r.Live || r.Ended != nil }
 
 // window is what is to be charged now; false: nothing. Of what goes on, less than an
 // interval is not charged: whoever had the meter before has just charged it. A window
-// ends with its month, so that it belongs to one statement.
+// ends with its month and with its price, so that it belongs to one line of a statement.
 func (r reading) window(every time.Duration) (ledger.Window, bool) {
 	if r.Active == nil {
 		return ledger.Window{}, false
@@ -56,11 +56,22 @@ func (r reading) window(every time.Duration) (ledger.Window, bool) {
 	if r.Ended != nil {
 		w.End = *r.Ended
 	}
-	if end := endOfMonth(w.Start); end.Before(w.End) {
+	if end := r.next(w.Start); end.Before(w.End) {
 		w.End = end
 		return w, true
 	}
 	return w, w.End.After(w.Start) && (r.over() || w.End.Sub(w.Start) >= every)
+}
+
+// next is where a window that begins at a moment ends at the latest.
+func (r reading) next(from time.Time) time.Time {
+	end := endOfMonth(from)
+	for _, rate := range r.Terms.Rates {
+		if rate.From.After(from) && rate.From.Before(end) {
+			return rate.From
+		}
+	}
+	return end
 }
 
 // endOfMonth is when the next month begins, in UTC.

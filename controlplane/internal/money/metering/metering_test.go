@@ -31,18 +31,19 @@ type world struct {
 	org       id.Org
 	project   id.Project
 	node      id.Node
+	sku       string
 }
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{now: start, org: id.New[id.Org](), project: id.New[id.Project](), node: id.New[id.Node]()}
+	w := &world{now: start, sku: h200, org: id.New[id.Org](), project: id.New[id.Project](), node: id.New[id.Node]()}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.accounts, w.meters = account.New(w.db, false), w.replica()
 	w.exec(tb, `INSERT INTO organizations (id, slug, name) VALUES ($1, 'acme', 'Acme')`, w.org)
 	w.exec(tb, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'training', 'Training')`, w.project, w.org)
 	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
 		VALUES ($1, 'active', 'n', 'n', $2, 8, 'eu', 'manual')`, w.node, h200)
-	if _, err := w.accounts.Set(tb.Context(), w.org, "USD", 9_000); err != nil {
+	if _, err := w.accounts.Set(tb.Context(), w.org, account.Wish{Currency: "USD", Paid: new(int32(9_000))}); err != nil {
 		tb.Fatal(err)
 	}
 	return w
@@ -67,7 +68,7 @@ func (w *world) exec(tb testing.TB, query string, args ...any) {
 func (w *world) rent(tb testing.TB, gpus int32) id.Allocation {
 	tb.Helper()
 	of := account.Rented{
-		Allocation: id.New[id.Allocation](), Org: w.org, Project: w.project, SKU: h200, GPUs: gpus,
+		Allocation: id.New[id.Allocation](), Org: w.org, Project: w.project, SKU: w.sku, GPUs: gpus,
 	}
 	if err := w.db.InTx(tb.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		terms, err := w.accounts.Freeze(ctx, tx, of)

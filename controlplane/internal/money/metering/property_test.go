@@ -12,6 +12,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/price"
+	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/metering"
 )
 
@@ -25,17 +26,12 @@ func TestAnyInterleavingGivesTheClosedForm(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		cases++
 		w.now = start
-		w.org, w.project = id.New[id.Org](), id.New[id.Project]()
-		w.exec(t, `INSERT INTO organizations (id, slug, name) VALUES ($1, $2, $2)`, w.org, fmt.Sprintf("t%d", cases))
-		w.exec(t, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'p', 'p')`, w.project, w.org)
-		if _, err := w.accounts.Set(t.Context(), w.org, "USD", rapid.Int32Range(1, 10_000).Draw(r, "paid")); err != nil {
-			t.Fatal(err)
-		}
-		s := storm{world: w, t: t, r: r}
+		s := storm{world: w, t: t, r: r, name: fmt.Sprintf("t%d", cases)}
+		s.opens(account.Fixed)
 		for range rapid.IntRange(5, 16).Draw(r, "steps") {
-			s.step()
+			s.step(append(steps, "price"))
 		}
-		s.finish()
+		s.finish(s.frozen)
 	})
 }
 
@@ -44,7 +40,20 @@ type storm struct {
 	*world
 	t     *testing.T
 	r     *rapid.T
+	name  string
 	lives []*stay
+}
+
+// opens makes the tenant, with its account.
+func (s *storm) opens(pricing account.Pricing) {
+	s.org, s.project = id.New[id.Org](), id.New[id.Project]()
+	s.exec(s.t, `INSERT INTO organizations (id, slug, name) VALUES ($1, $2, $2)`, s.org, s.name)
+	s.exec(s.t, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'p', 'p')`, s.project, s.org)
+	if _, err := s.accounts.Set(s.t.Context(), s.org, account.Wish{
+		Currency: "USD", Paid: new(rapid.Int32Range(1, 10_000).Draw(s.r, "paid")), Pricing: &pricing,
+	}); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 type stay struct {
@@ -53,10 +62,11 @@ type stay struct {
 	late     bool      // its end has passed, and nobody has seen it
 }
 
-func (s *storm) step() {
-	steps := []string{
-		"wait", "wait", "jump", "rent", "rent", "leave", "late", "look", "look", "replicas", "die", "price", "race",
-	}
+var steps = []string{
+	"wait", "wait", "jump", "rent", "rent", "leave", "late", "look", "look", "replicas", "die", "race",
+}
+
+func (s *storm) step(steps []string) {
 	switch rapid.SampledFrom(steps).Draw(s.r, "step") {
 	case "wait":
 		s.now = s.now.Add(s.span(30 * time.Hour))
@@ -80,11 +90,15 @@ func (s *storm) step() {
 	case "die":
 		s.die()
 	case "price":
-		if _, err := price.New(s.db).Set(s.t.Context(), price.Offer{
+		if _, err := price.New(s.db, price.Notice).Set(s.t.Context(), price.Offer{
 			SKU: h200, Currency: "USD", Minor: rapid.Int64Range(0, 5_000).Draw(s.r, "price"),
 		}); err != nil {
 			s.t.Fatal(err)
 		}
+	case "plan":
+		s.plan()
+	case "withdraw":
+		s.withdraw()
 	case "race": // somebody lets go while it is charged
 		a, at := s.any(), s.moment()
 		var wait sync.WaitGroup
@@ -148,8 +162,9 @@ func (s *storm) die() {
 	_ = dying.Tend(ctx)
 }
 
-// finish ends everything, charges it, and adds it up from the formula.
-func (s *storm) finish() {
+// finish ends everything, charges it, and compares it with what each stay costs by the
+// formula, in ten-thousandths of a minor unit times seconds of an hour.
+func (s *storm) finish(cost func(*stay) *big.Int) {
 	s.now = s.now.Add(200 * time.Hour)
 	for _, a := range s.lives {
 		if a.to.IsZero() {
@@ -163,14 +178,7 @@ func (s *storm) finish() {
 	s.tend(s.t)
 	want := new(big.Int)
 	for _, a := range s.lives {
-		var price, paid, units int64
-		if err := s.owner.QueryRow(s.t.Context(), `SELECT price_minor, paid_share, units FROM allocation_terms WHERE allocation_id = $1`,
-			a.id).Scan(&price, &paid, &units); err != nil {
-			s.t.Fatal(err)
-		}
-		seconds := max(int64(a.to.Sub(a.from)/time.Second), 0)
-		cost := new(big.Int).Mul(big.NewInt(price*paid*units), big.NewInt(seconds))
-		want.Add(want, cost.Div(cost, big.NewInt(3600*10_000)))
+		want.Add(want, new(big.Int).Div(cost(a), big.NewInt(3600*10_000)))
 	}
 	if got := s.balance(s.t); got != -want.Int64() {
 		s.r.Fatalf("the balance is %d, the formula says -%s", got, want)
@@ -183,4 +191,15 @@ func (s *storm) finish() {
 		s.org); changed != 0 {
 		s.r.Fatalf("%d balances are not the sum of their postings", changed)
 	}
+}
+
+// frozen is what a stay costs at the price of when it was rented.
+func (s *storm) frozen(a *stay) *big.Int {
+	var price, paid, units int64
+	if err := s.owner.QueryRow(s.t.Context(), `SELECT price_minor, paid_share, units FROM allocation_terms WHERE allocation_id = $1`,
+		a.id).Scan(&price, &paid, &units); err != nil {
+		s.t.Fatal(err)
+	}
+	seconds := max(int64(a.to.Sub(a.from)/time.Second), 0)
+	return new(big.Int).Mul(big.NewInt(price*paid*units), big.NewInt(seconds))
 }

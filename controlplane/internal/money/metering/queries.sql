@@ -12,9 +12,10 @@ ORDER BY m.org_id, m.allocation_id LIMIT sqlc.arg(batch);
 
 -- name: Lock :one
 -- Whoever else holds the meter charges it. The allocation is locked, too: a release that is being asked for is waited for, and
--- one that comes later gets a later time.
-SELECT m.allocation_id, m.org_id, m.charged_until, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units,
-    a.node_id, a.access, a.active_at, a.release_requested_at, a.expires_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
+-- one that comes later gets a later time. So does a price of a list that the terms follow.
+SELECT m.allocation_id, m.org_id, m.charged_until, t.sku_id, t.pricing, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units,
+    a.node_id, a.access, a.active_at, a.release_requested_at, a.expires_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live,
+    (t.pricing = 'follows_list' AND pg_advisory_xact_lock_shared(hashtextextended('price of ' || t.sku_id, 0)) IS NULL)::boolean AS unlocked
 FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
 WHERE m.allocation_id = $1 AND m.meter = 'held' AND m.closed_at IS NULL
 FOR UPDATE OF m SKIP LOCKED FOR SHARE OF a;

@@ -8,13 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/metering/internal/meteringdb"
 	"gpuaas/controlplane/internal/money/rating"
 )
 
 // read locks a meter and reads what it is about; false: it is closed, or somebody else
 // has it.
-func (s *Service) read(ctx context.Context, q *meteringdb.Queries, of id.Allocation) (reading, bool, error) {
+func (s *Service) read(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries, of id.Allocation) (reading, bool, error) {
 	row, err := q.Lock(ctx, of)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return reading{}, false, nil
@@ -24,7 +25,6 @@ func (s *Service) read(ctx context.Context, q *meteringdb.Queries, of id.Allocat
 	}
 	r := reading{
 		Allocation: row.AllocationID, Org: row.OrgID, Node: row.NodeID,
-		Terms:  rating.Fixed(row.Units, row.PriceMinor, row.PaidShare),
 		Active: row.ActiveAt, Ended: row.ReleaseRequestedAt, Live: row.Live, Until: row.ChargedUntil,
 		Expires: row.ExpiresAt, Root: row.Access == "root",
 	}
@@ -33,6 +33,13 @@ func (s *Service) read(ctx context.Context, q *meteringdb.Queries, of id.Allocat
 	}
 	if row.Currency != nil {
 		r.Currency = *row.Currency
+	}
+	// The list is read after the lock, too: no price of it begins in a time that is charged now.
+	if r.Terms, err = account.NewLists(tx).Rating(ctx, account.Agreed{
+		Pricing: row.Pricing, SKU: row.SkuID, Currency: r.Currency, Minor: row.PriceMinor, Paid: row.PaidShare,
+		Units: row.Units,
+	}); err != nil {
+		return reading{}, false, err
 	}
 	// Asked after the lock: whoever held it before may have charged until a later moment.
 	if r.Now, err = s.clock(ctx, q); err != nil {

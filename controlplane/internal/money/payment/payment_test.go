@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 		w.org); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := account.New(w.db, false).Set(t.Context(), w.org, "USD", 10_000); err != nil {
+	if _, err := account.New(w.db, false).Set(t.Context(), w.org, account.Wish{Currency: "USD"}); err != nil {
 		t.Fatal(err)
 	}
 	w.setSecret(t, secret)

@@ -50,7 +50,7 @@ func (s *Service) Close(ctx context.Context, org id.Org, month time.Time) (Docum
 		} else if n > 0 {
 			return notReady(n, made.PeriodEnd)
 		}
-		if err := fill(ctx, q, &made); err != nil {
+		if err := fill(ctx, tx, &made); err != nil {
 			return err
 		}
 		if err := issue(ctx, q, made); err != nil {
@@ -137,7 +137,7 @@ func (s *Service) closeAll(ctx context.Context, org id.Org, now time.Time, alive
 // latter.
 func (s *Service) Check(ctx context.Context, org id.Org, alive func()) (Comparison, error) {
 	q := statementdb.New(s.db)
-	c, err := compare(ctx, q, org, alive)
+	c, err := s.compare(ctx, org, alive)
 	if err != nil || !org.IsZero() {
 		return c, err
 	}

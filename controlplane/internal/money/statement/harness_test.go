@@ -65,7 +65,8 @@ func (w *world) settle(tb testing.TB, slug, currency string) tenant {
 	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
 		VALUES ($1, 'active', 'node-of-' || $3, 'n', $2, 8, 'eu', 'manual')`, t.node, h200, slug)
 	if currency != "" {
-		if _, err := w.accounts.Set(tb.Context(), t.org, currency, 9_000); err != nil {
+		to := account.Wish{Currency: currency, Paid: new(int32(9_000))}
+		if _, err := w.accounts.Set(tb.Context(), t.org, to); err != nil {
 			tb.Fatal(err)
 		}
 		w.exec(tb, `UPDATE billing_periods SET open_since = $2 WHERE org_id = $1`, t.org, month(2)) // as if it were old

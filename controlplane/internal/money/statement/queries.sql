@@ -12,7 +12,7 @@ SELECT slug, name FROM organizations WHERE id = $1;
 -- What could be used at some moment of a time, with its terms.
 SELECT t.allocation_id, t.org_id, o.slug AS tenant, t.project_id, p.slug AS project, t.sku_id, a.node_id, a.hostname, a.name, a.labels,
     a.requested_by, a.requested_by_name, coalesce(t.currency, '')::text AS currency, coalesce(t.price_minor, 0)::bigint AS price_minor,
-    t.paid_share, t.units, a.active_at::timestamptz AS active_at, m.charged_until, m.closed_at,
+    t.pricing, t.paid_share, t.units, a.active_at::timestamptz AS active_at, m.charged_until, m.closed_at,
     a.release_requested_at, a.expires_at, a.status_changed_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
 FROM allocation_terms t JOIN allocations a ON a.id = t.allocation_id
     JOIN organizations o ON o.id = t.org_id JOIN projects p ON p.id = t.project_id
@@ -59,19 +59,28 @@ WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL AND a.active_at < sqlc
 SELECT number, closing_minor FROM billing_statements WHERE org_id = $1 ORDER BY number DESC LIMIT 1;
 
 -- name: ChargedIn :many
--- What is in the statement of a month, by allocation. Late is what belongs to a time before it.
-SELECT e.allocation_id, (e.window_end <= sqlc.arg(period)::timestamptz)::boolean AS late, min(e.window_start)::timestamptz AS since,
+-- What is in the statement of a month, by allocation, and by price where that follows the list: no charge crosses the beginning of
+-- a price. Late is what belongs to a time before the month.
+SELECT e.allocation_id, l.price_id, coalesce(l.price_minor, t.price_minor, 0)::bigint AS price_minor, (e.window_end <= sqlc.arg(period)::timestamptz)::boolean AS late, min(e.window_start)::timestamptz AS since,
     max(e.window_end)::timestamptz AS until, (-sum(p.amount_minor))::bigint AS amount_minor, count(*) AS entries
 FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+    JOIN allocation_terms t ON t.allocation_id = e.allocation_id
+    LEFT JOIN LATERAL (SELECT s.price_id, s.price_minor FROM sku_price_spans s
+        WHERE t.pricing = 'follows_list' AND s.sku_id = t.sku_id AND s.meter = e.meter AND s.currency = t.currency
+          AND s.begins <= e.window_start ORDER BY s.begins DESC LIMIT 1) l ON true
 WHERE e.org_id = sqlc.arg(org_id) AND e.period = sqlc.arg(period)::timestamptz AND e.kind = 'usage'
-GROUP BY 1, 2;
+GROUP BY 1, 2, 3, 4;
 
 -- name: NotChargedIn :many
 -- Windows of a month that cost nothing.
-SELECT w.allocation_id, min(w.starts_at)::timestamptz AS since, max(w.ends_at)::timestamptz AS until
+SELECT w.allocation_id, l.price_id, coalesce(l.price_minor, t.price_minor, 0)::bigint AS price_minor, min(w.starts_at)::timestamptz AS since, max(w.ends_at)::timestamptz AS until
 FROM usage_windows w JOIN usage_meters m ON m.allocation_id = w.allocation_id AND m.meter = w.meter
+    JOIN allocation_terms t ON t.allocation_id = w.allocation_id
+    LEFT JOIN LATERAL (SELECT s.price_id, s.price_minor FROM sku_price_spans s
+        WHERE t.pricing = 'follows_list' AND s.sku_id = t.sku_id AND s.meter = w.meter AND s.currency = t.currency
+          AND s.begins <= w.starts_at ORDER BY s.begins DESC LIMIT 1) l ON true
 WHERE m.org_id = sqlc.arg(org_id) AND w.entry_id IS NULL AND w.ends_at > sqlc.arg(period)::timestamptz AND w.ends_at <= sqlc.arg(until)::timestamptz
-GROUP BY 1;
+GROUP BY 1, 2, 3;
 
 -- name: OthersIn :many
 -- What else is in the statement of a month, with the entry that a correction goes back to.
@@ -90,8 +99,8 @@ ORDER BY e.booked_at, e.id;
 
 -- name: Rented :many
 -- What allocations of a tenant are, and what was agreed for them.
-SELECT t.allocation_id, t.project_id, p.slug AS project, t.sku_id, t.basis, t.free_because, t.price_id, coalesce(t.price_minor, 0)::bigint AS price_minor,
-    t.paid_share, t.units, a.name, a.labels, a.region_code, a.node_id, a.hostname, a.requested_by, a.requested_by_name,
+SELECT t.allocation_id, t.project_id, p.slug AS project, t.sku_id, t.basis, t.free_because, t.pricing, coalesce(t.currency, '')::text AS currency, t.price_id,
+    coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units, a.name, a.labels, a.region_code, a.node_id, a.hostname, a.requested_by, a.requested_by_name,
     a.active_at::timestamptz AS active_at
 FROM allocation_terms t JOIN allocations a ON a.id = t.allocation_id JOIN projects p ON p.id = t.project_id
 WHERE t.org_id = sqlc.arg(org_id) AND t.allocation_id = ANY (sqlc.arg(allocations)::uuid[]);
@@ -113,8 +122,8 @@ SELECT label, document FROM billing_statements WHERE org_id = $1 AND id = $2;
 
 -- name: Compared :many
 -- What allocations were charged: by their windows, and by the ledger.
-SELECT m.allocation_id, m.org_id, m.charged_until, a.active_at, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share,
-    t.units, w.amount_minor AS windows_minor, l.amount_minor AS ledger_minor
+SELECT m.allocation_id, m.org_id, m.charged_until, a.active_at, t.sku_id, t.pricing, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor,
+    t.paid_share, t.units, w.amount_minor AS windows_minor, l.amount_minor AS ledger_minor
 FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id JOIN allocation_terms t ON t.allocation_id = m.allocation_id
     CROSS JOIN LATERAL (SELECT coalesce(sum(x.amount_minor), 0)::bigint AS amount_minor FROM usage_windows x
         WHERE x.allocation_id = m.allocation_id AND x.meter = m.meter) w

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/money/rating"
+	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/statement/internal/statementdb"
 )
 
@@ -49,7 +49,7 @@ func (s *Service) Usage(ctx context.Context, q Question) (Report, error) {
 	if q, err = q.settled(now); err != nil {
 		return Report{}, err
 	}
-	stays, err := readStays(ctx, db, statementdb.StaysParams{
+	stays, err := s.readStays(ctx, db, statementdb.StaysParams{
 		OrgID: optional(q.Org), ProjectID: optional(q.Project), Since: q.From, Until: q.To,
 	})
 	if err != nil {
@@ -68,18 +68,25 @@ func (s *Service) Usage(ctx context.Context, q Question) (Report, error) {
 	return report(q, now, stays, adjustments)
 }
 
-func readStays(ctx context.Context, db *statementdb.Queries, of statementdb.StaysParams) ([]Stay, error) {
+func (s *Service) readStays(ctx context.Context, db *statementdb.Queries, of statementdb.StaysParams) ([]Stay, error) {
 	rows, err := db.Stays(ctx, of)
 	if err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
+	lists := account.NewLists(s.db)
 	out := make([]Stay, len(rows))
 	for i, r := range rows {
+		terms, err := lists.Rating(ctx, account.Agreed{
+			Pricing: r.Pricing, SKU: r.SkuID, Currency: r.Currency, Minor: r.PriceMinor, Paid: r.PaidShare, Units: r.Units,
+		})
+		if err != nil {
+			return nil, err
+		}
 		out[i] = Stay{
 			Allocation: r.AllocationID, Org: r.OrgID, Tenant: r.Tenant, Project: r.ProjectID, ProjectSlug: r.Project,
 			SKU: r.SkuID, Node: r.NodeID, Hostname: r.Hostname, Name: r.Name, User: r.RequestedBy,
 			UserName: r.RequestedByName,
-			Currency: r.Currency, Terms: rating.Fixed(r.Units, r.PriceMinor, r.PaidShare), Active: r.ActiveAt,
+			Currency: r.Currency, Terms: terms, Active: r.ActiveAt,
 			Ended: r.ReleaseRequestedAt, Charged: r.ChargedUntil,
 		}
 		switch { // as metering sees it

@@ -16,7 +16,8 @@ import (
 )
 
 // fill reads what was booked in the month of a statement. The month is locked.
-func fill(ctx context.Context, q *statementdb.Queries, d *Document) error {
+func fill(ctx context.Context, tx pgx.Tx, d *Document) error {
+	q := statementdb.New(tx)
 	tenant, err := q.Tenant(ctx, d.OrgID)
 	if err != nil {
 		return fmt.Errorf("read tenant: %w", err)
@@ -29,7 +30,7 @@ func fill(ctx context.Context, q *statementdb.Queries, d *Document) error {
 		return fmt.Errorf("read last statement: %w", err)
 	}
 	d.Label = labelOf(d.Tenant, d.Number)
-	if err := fillLines(ctx, q, d); err != nil {
+	if err := fillLines(ctx, q, account.NewLists(tx), d); err != nil {
 		return err
 	}
 	if err := fillOthers(ctx, q, d); err != nil {
@@ -39,22 +40,29 @@ func fill(ctx context.Context, q *statementdb.Queries, d *Document) error {
 	return nil
 }
 
-func fillLines(ctx context.Context, q *statementdb.Queries, d *Document) error {
+// charge is what one line of a statement is about: an allocation at a price.
+type charge struct {
+	of    id.Allocation
+	price id.Price
+}
+
+func fillLines(ctx context.Context, q *statementdb.Queries, lists *account.Lists, d *Document) error {
 	rows, err := q.ChargedIn(ctx, statementdb.ChargedInParams{OrgID: d.OrgID, Period: d.PeriodStart})
 	if err != nil {
 		return fmt.Errorf("read charges: %w", err)
 	}
 	d.Lines = make([]Line, 0, len(rows))
-	inTime := map[id.Allocation]int{}
+	inTime := map[charge]int{}
 	for _, r := range rows {
 		d.Entries += r.Entries
 		if r.Late {
 			d.LateEntries += r.Entries
 		} else {
-			inTime[r.AllocationID] = len(d.Lines)
+			inTime[charge{r.AllocationID, r.PriceID}] = len(d.Lines)
 		}
 		d.Lines = append(d.Lines, Line{
 			AllocationID: r.AllocationID, Late: r.Late, From: r.Since.UTC(), To: r.Until.UTC(), UsageMinor: r.AmountMinor,
+			PriceID: given(r.PriceID), PriceMinor: r.PriceMinor,
 		})
 	}
 	free, err := q.NotChargedIn(ctx, statementdb.NotChargedInParams{
@@ -64,18 +72,21 @@ func fillLines(ctx context.Context, q *statementdb.Queries, d *Document) error {
 		return fmt.Errorf("read what costs nothing: %w", err)
 	}
 	for _, r := range free {
-		i, there := inTime[r.AllocationID]
+		i, there := inTime[charge{r.AllocationID, r.PriceID}]
 		if !there {
-			d.Lines = append(d.Lines, Line{AllocationID: r.AllocationID, From: r.Since.UTC(), To: r.Until.UTC()})
+			d.Lines = append(d.Lines, Line{
+				AllocationID: r.AllocationID, From: r.Since.UTC(), To: r.Until.UTC(), PriceID: given(r.PriceID),
+				PriceMinor: r.PriceMinor,
+			})
 			continue
 		}
 		d.Lines[i].From, d.Lines[i].To = earlier(d.Lines[i].From, r.Since.UTC()), later(d.Lines[i].To, r.Until.UTC())
 	}
-	return describe(ctx, q, d)
+	return describe(ctx, q, lists, d)
 }
 
 // describe says of the allocations of a statement what they are.
-func describe(ctx context.Context, q *statementdb.Queries, d *Document) error {
+func describe(ctx context.Context, q *statementdb.Queries, lists *account.Lists, d *Document) error {
 	ids := make([]string, len(d.Lines))
 	at := make(map[id.Allocation][]*Line, len(d.Lines))
 	for i := range d.Lines {
@@ -91,13 +102,21 @@ func describe(ctx context.Context, q *statementdb.Queries, d *Document) error {
 		if err := json.Unmarshal(r.Labels, &labels); err != nil {
 			return fmt.Errorf("read labels of allocation %s: %w", r.AllocationID, err)
 		}
+		full, err := lists.Rating(ctx, account.Agreed{
+			Pricing: r.Pricing, SKU: r.SkuID, Currency: r.Currency, Minor: r.PriceMinor, Paid: rating.Full, Units: r.Units,
+		})
+		if err != nil {
+			return err
+		}
 		for _, l := range at[r.AllocationID] {
-			l.Name, l.ProjectID, l.Project, l.SKU, l.PriceID = r.Name, r.ProjectID, r.Project, r.SkuID, given(r.PriceID)
+			l.Name, l.ProjectID, l.Project, l.SKU = r.Name, r.ProjectID, r.Project, r.SkuID
+			if l.PriceID == nil { // the one price that was agreed
+				l.PriceID = given(r.PriceID)
+			}
 			l.Region, l.NodeID, l.Hostname, l.Labels = r.RegionCode, r.NodeID, r.Hostname, labels
 			l.RequestedBy, l.RequestedByName, l.FreeBecause = r.RequestedBy, r.RequestedByName, r.FreeBecause
-			l.Units, l.PriceMinor, l.PaidShare = r.Units, r.PriceMinor, r.PaidShare
+			l.Units, l.PaidShare = r.Units, r.PaidShare
 			l.Seconds = rating.Seconds(r.ActiveAt, l.To) - rating.Seconds(r.ActiveAt, l.From)
-			full := rating.Fixed(r.Units, r.PriceMinor, rating.Full)
 			if l.ListMinor, err = full.Between(r.ActiveAt, l.From, l.To); err != nil {
 				return err
 			}
@@ -214,7 +233,7 @@ func (s *Service) Open(ctx context.Context, org id.Org) (Document, error) {
 			Draft: true, Issuer: s.issuer, OrgID: org, Currency: of.Currency, PeriodStart: since.UTC(),
 			PeriodEnd: since.UTC().AddDate(0, 1, 0), IssuedAt: now.UTC(),
 		}
-		if err := fill(ctx, q, &d); err != nil {
+		if err := fill(ctx, tx, &d); err != nil {
 			return err
 		}
 		d.Number, d.Label = 0, draftLabel(d.Tenant)
@@ -227,7 +246,8 @@ func (s *Service) Open(ctx context.Context, org id.Org) (Document, error) {
 const compareAtOnce = 500
 
 // compare compares the ledger with rated usage, of one tenant or of all.
-func compare(ctx context.Context, q *statementdb.Queries, org id.Org, alive func()) (Comparison, error) {
+func (s *Service) compare(ctx context.Context, org id.Org, alive func()) (Comparison, error) {
+	q := statementdb.New(s.db)
 	now, err := q.Now(ctx)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("read clock: %w", err)
@@ -241,14 +261,21 @@ func compare(ctx context.Context, q *statementdb.Queries, org id.Org, alive func
 		if err != nil {
 			return c, fmt.Errorf("compare charges: %w", err)
 		}
+		// Read after the charges: it has every price that they were made by.
+		lists := account.NewLists(s.db)
 		for _, r := range rows {
 			after = r.AllocationID
 			of := charged{
-				Org: r.OrgID, Allocation: r.AllocationID, Terms: rating.Fixed(r.Units, r.PriceMinor, r.PaidShare),
+				Org: r.OrgID, Allocation: r.AllocationID,
 				Active: r.ActiveAt, Until: r.ChargedUntil, Windows: r.WindowsMinor, Ledger: r.LedgerMinor,
 			}
 			if r.Currency != nil {
 				of.Currency = *r.Currency
+			}
+			if of.Terms, err = lists.Rating(ctx, account.Agreed{
+				Pricing: r.Pricing, SKU: r.SkuID, Currency: of.Currency, Minor: r.PriceMinor, Paid: r.PaidShare, Units: r.Units,
+			}); err != nil {
+				return c, err
 			}
 			c.note(of.disagrees())
 			c.Allocations++

@@ -43,6 +43,23 @@ func (q *Queries) Delete(ctx context.Context, argID id.Price) (SkuPrice, error) 
 	return i, err
 }
 
+const followers = `-- name: Followers :one
+SELECT sku_price_followers($1::text, $2::text)::bigint
+`
+
+type FollowersParams struct {
+	Sku      string
+	Currency string
+}
+
+// How many allocations go on whose price follows the list.
+func (q *Queries) Followers(ctx context.Context, arg FollowersParams) (int64, error) {
+	row := q.db.QueryRow(ctx, followers, arg.Sku, arg.Currency)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const inForce = `-- name: InForce :one
 SELECT id, sku_id, meter, currency, price_minor, valid_from, reason, set_at, set_by FROM sku_prices
 WHERE sku_id = $1 AND meter = 'held' AND currency = $2 AND valid_from <= statement_timestamp()
@@ -181,6 +198,17 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
 	return items, nil
 }
 
+const now = `-- name: Now :one
+SELECT clock_timestamp()::timestamptz
+`
+
+func (q *Queries) Now(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, now)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const sKUExists = `-- name: SKUExists :one
 SELECT EXISTS (SELECT FROM skus WHERE id = $1 AND deleted_at IS NULL)
 `
@@ -190,4 +218,52 @@ func (q *Queries) SKUExists(ctx context.Context, argID string) (bool, error) {
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const sKUOf = `-- name: SKUOf :one
+SELECT sku_id FROM sku_prices WHERE id = $1
+`
+
+func (q *Queries) SKUOf(ctx context.Context, argID id.Price) (string, error) {
+	row := q.db.QueryRow(ctx, sKUOf, argID)
+	var sku_id string
+	err := row.Scan(&sku_id)
+	return sku_id, err
+}
+
+const spans = `-- name: Spans :many
+SELECT begins, price_id, price_minor FROM sku_price_spans WHERE sku_id = $1 AND meter = $2 AND currency = $3 ORDER BY begins
+`
+
+type SpansParams struct {
+	SkuID    string
+	Meter    string
+	Currency string
+}
+
+type SpansRow struct {
+	Begins     time.Time
+	PriceID    id.Price
+	PriceMinor int64
+}
+
+// The list of a SKU and a meter in a currency: each price from its first whole second on.
+func (q *Queries) Spans(ctx context.Context, arg SpansParams) ([]SpansRow, error) {
+	rows, err := q.db.Query(ctx, spans, arg.SkuID, arg.Meter, arg.Currency)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SpansRow
+	for rows.Next() {
+		var i SpansRow
+		if err := rows.Scan(&i.Begins, &i.PriceID, &i.PriceMinor); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -25,6 +25,7 @@ type AllocationTerm struct {
 	Units       int32
 	FreeBecause string
 	FrozenAt    time.Time
+	Pricing     string
 }
 
 type BillingAccount struct {
@@ -37,6 +38,8 @@ type BillingAccount struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	UpdatedBy string
+	// Agreed for what is rented from now on: fixed keeps the price of then, follows_list takes each price when it begins.
+	Pricing string
 }
 
 type BillingFreeProject struct {

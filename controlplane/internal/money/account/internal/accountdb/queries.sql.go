@@ -7,6 +7,7 @@ package accountdb
 
 import (
 	"context"
+	"time"
 
 	"gpuaas/controlplane/internal/base/id"
 )
@@ -83,8 +84,8 @@ func (q *Queries) FreeProjects(ctx context.Context, arg FreeProjectsParams) ([]B
 
 const freeze = `-- name: Freeze :one
 INSERT INTO allocation_terms (allocation_id, org_id, project_id, sku_id, basis, currency, price_id, price_minor, paid_share, units,
-    free_because)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING allocation_id, org_id, project_id, sku_id, basis, currency, price_id, price_minor, paid_share, units, free_because, frozen_at
+    free_because, pricing)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING allocation_id, org_id, project_id, sku_id, basis, currency, price_id, price_minor, paid_share, units, free_because, frozen_at, pricing
 `
 
 type FreezeParams struct {
@@ -99,6 +100,7 @@ type FreezeParams struct {
 	PaidShare    int32
 	Units        int32
 	FreeBecause  string
+	Pricing      string
 }
 
 func (q *Queries) Freeze(ctx context.Context, arg FreezeParams) (AllocationTerm, error) {
@@ -114,6 +116,7 @@ func (q *Queries) Freeze(ctx context.Context, arg FreezeParams) (AllocationTerm,
 		arg.PaidShare,
 		arg.Units,
 		arg.FreeBecause,
+		arg.Pricing,
 	)
 	var i AllocationTerm
 	err := row.Scan(
@@ -129,12 +132,13 @@ func (q *Queries) Freeze(ctx context.Context, arg FreezeParams) (AllocationTerm,
 		&i.Units,
 		&i.FreeBecause,
 		&i.FrozenAt,
+		&i.Pricing,
 	)
 	return i, err
 }
 
 const get = `-- name: Get :one
-SELECT org_id, currency, paid_share, version, created_at, updated_at, updated_by FROM billing_accounts WHERE org_id = $1
+SELECT org_id, currency, paid_share, version, created_at, updated_at, updated_by, pricing FROM billing_accounts WHERE org_id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, orgID id.Org) (BillingAccount, error) {
@@ -148,6 +152,7 @@ func (q *Queries) Get(ctx context.Context, orgID id.Org) (BillingAccount, error)
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.UpdatedBy,
+		&i.Pricing,
 	)
 	return i, err
 }
@@ -164,25 +169,31 @@ func (q *Queries) OrgOf(ctx context.Context, argID id.Project) (id.Org, error) {
 }
 
 const put = `-- name: Put :one
-INSERT INTO billing_accounts (org_id, currency, paid_share, updated_by) VALUES ($1, $2, $3, $4)
+INSERT INTO billing_accounts (org_id, currency, paid_share, pricing, updated_by)
+VALUES ($1, $2, coalesce($3::integer, 10000), coalesce($4::text, 'fixed'),
+    $5)
 ON CONFLICT (org_id) DO UPDATE
-SET currency = excluded.currency, paid_share = excluded.paid_share, updated_by = excluded.updated_by,
+SET currency = excluded.currency, paid_share = coalesce($3::integer, billing_accounts.paid_share),
+    pricing = coalesce($4::text, billing_accounts.pricing), updated_by = excluded.updated_by,
     updated_at = clock_timestamp(), version = billing_accounts.version + 1
-RETURNING org_id, currency, paid_share, version, created_at, updated_at, updated_by
+RETURNING org_id, currency, paid_share, version, created_at, updated_at, updated_by, pricing
 `
 
 type PutParams struct {
 	OrgID     id.Org
 	Currency  string
-	PaidShare int32
+	PaidShare *int32
+	Pricing   *string
 	UpdatedBy string
 }
 
+// What is left out stays; of a new account it is all of a price, fixed.
 func (q *Queries) Put(ctx context.Context, arg PutParams) (BillingAccount, error) {
 	row := q.db.QueryRow(ctx, put,
 		arg.OrgID,
 		arg.Currency,
 		arg.PaidShare,
+		arg.Pricing,
 		arg.UpdatedBy,
 	)
 	var i BillingAccount
@@ -194,6 +205,7 @@ func (q *Queries) Put(ctx context.Context, arg PutParams) (BillingAccount, error
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.UpdatedBy,
+		&i.Pricing,
 	)
 	return i, err
 }
@@ -230,7 +242,8 @@ func (q *Queries) SetFree(ctx context.Context, arg SetFreeParams) (BillingFreePr
 }
 
 const share = `-- name: Share :one
-SELECT b.org_id, b.currency, b.paid_share, b.version, b.created_at, b.updated_at, b.updated_by, (pg_advisory_xact_lock_shared(hashtextextended('price of ' || $1::text, 0)) IS NULL)::boolean AS unlocked
+SELECT b.org_id, b.currency, b.paid_share, b.version, b.created_at, b.updated_at, b.updated_by, b.pricing, (pg_advisory_xact_lock_shared(hashtextextended('price of ' || $1::text, 0)) IS NULL)::boolean AS unlocked,
+    clock_timestamp()::timestamptz AS at
 FROM billing_accounts b WHERE b.org_id = $2 FOR SHARE
 `
 
@@ -242,6 +255,7 @@ type ShareParams struct {
 type ShareRow struct {
 	BillingAccount BillingAccount
 	Unlocked       bool
+	At             time.Time
 }
 
 // Until the transaction ends, the account stays, and no price of the SKU begins at once: what is read next holds for all that is
@@ -257,13 +271,15 @@ func (q *Queries) Share(ctx context.Context, arg ShareParams) (ShareRow, error) 
 		&i.BillingAccount.CreatedAt,
 		&i.BillingAccount.UpdatedAt,
 		&i.BillingAccount.UpdatedBy,
+		&i.BillingAccount.Pricing,
 		&i.Unlocked,
+		&i.At,
 	)
 	return i, err
 }
 
 const terms = `-- name: Terms :one
-SELECT allocation_id, org_id, project_id, sku_id, basis, currency, price_id, price_minor, paid_share, units, free_because, frozen_at FROM allocation_terms WHERE allocation_id = $1 AND project_id = $2
+SELECT allocation_id, org_id, project_id, sku_id, basis, currency, price_id, price_minor, paid_share, units, free_because, frozen_at, pricing FROM allocation_terms WHERE allocation_id = $1 AND project_id = $2
 `
 
 type TermsParams struct {
@@ -287,6 +303,7 @@ func (q *Queries) Terms(ctx context.Context, arg TermsParams) (AllocationTerm, e
 		&i.Units,
 		&i.FreeBecause,
 		&i.FrozenAt,
+		&i.Pricing,
 	)
 	return i, err
 }

@@ -273,40 +273,43 @@ const spent = `-- name: Spent :many
 WITH RECURSIVE budgets AS (
     SELECT b.project_id, b.org_id FROM project_budgets b WHERE b.project_id = ANY ($1::uuid[])
 ), used AS (
-    SELECT c.project_id, sum(c.spent) AS spent, sum(CASE WHEN c.live AND c.charged_until IS NULL
-            THEN greatest(div(c.rate * $2::bigint, 36000000) - c.spent, 0) ELSE 0 END) AS aside,
-        sum(CASE WHEN c.live THEN greatest(usage_cost(c.rate, c.began, least(c.expires_at, $3::timestamptz))
-            - usage_cost(c.rate, c.began, greatest(c.began, $4::timestamptz)), c.spent) ELSE c.spent END) AS forecast
+    SELECT c.project_id, sum(c.spent) AS spent,
+        sum(CASE WHEN c.live AND c.charged_until IS NULL THEN greatest(c.first_window - c.spent, 0) ELSE 0 END) AS aside,
+        sum(CASE WHEN c.live THEN greatest(c.whole, c.spent) ELSE c.spent END) AS forecast
     FROM (
-        SELECT t.project_id, m.charged_until, a.expires_at, r.rate, coalesce(a.active_at, $5::timestamptz) AS began,
+        SELECT t.project_id, m.charged_until,
             m.closed_at IS NULL AND a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
-                AND coalesce(a.expires_at > $5::timestamptz, true) AS live,
-            CASE WHEN a.active_at IS NULL THEN 0 ELSE greatest(usage_cost(r.rate, a.active_at,
+                AND coalesce(a.expires_at > $2::timestamptz, true) AS live,
+            allocation_cost(t, coalesce(a.active_at, $2::timestamptz),
+                coalesce(a.active_at, $2::timestamptz) + $3::bigint * interval '1 second') AS first_window,
+            allocation_cost(t, coalesce(a.active_at, $2::timestamptz), least(a.expires_at, $4::timestamptz))
+                - allocation_cost(t, coalesce(a.active_at, $2::timestamptz),
+                    greatest(coalesce(a.active_at, $2::timestamptz), $5::timestamptz)) AS whole,
+            CASE WHEN a.active_at IS NULL THEN 0 ELSE greatest(allocation_cost(t, a.active_at,
                     CASE WHEN m.closed_at IS NOT NULL THEN coalesce(m.charged_until, a.active_at)
-                    ELSE least(coalesce(a.release_requested_at, $5::timestamptz), $5::timestamptz, a.expires_at) END)
-                - usage_cost(r.rate, a.active_at, greatest(a.active_at, $4::timestamptz)), 0) END AS spent
+                    ELSE least(coalesce(a.release_requested_at, $2::timestamptz), $2::timestamptz, a.expires_at) END)
+                - allocation_cost(t, a.active_at, greatest(a.active_at, $5::timestamptz)), 0) END AS spent
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id
             JOIN budgets b ON b.project_id = t.project_id AND b.org_id = m.org_id
-            JOIN allocations a ON a.id = m.allocation_id,
-            LATERAL (SELECT coalesce(t.price_minor, 0)::numeric * t.paid_share * t.units AS rate) AS r
-        WHERE m.org_id IN (SELECT x.org_id FROM budgets x) AND (m.closed_at IS NULL OR m.closed_at >= $4::timestamptz)) AS c
+            JOIN allocations a ON a.id = m.allocation_id
+        WHERE m.org_id IN (SELECT x.org_id FROM budgets x) AND (m.closed_at IS NULL OR m.closed_at >= $5::timestamptz)) AS c
     GROUP BY c.project_id
 ), up AS (
     SELECT c.id, c.corrects_entry_id AS of_entry FROM ledger_entries c
-    WHERE c.kind = 'correction' AND c.org_id IN (SELECT x.org_id FROM budgets x) AND c.period >= $4::timestamptz
+    WHERE c.kind = 'correction' AND c.org_id IN (SELECT x.org_id FROM budgets x) AND c.period >= $5::timestamptz
     UNION ALL
     SELECT up.id, e.corrects_entry_id FROM up JOIN ledger_entries e ON e.id = up.of_entry WHERE e.kind = 'correction'
 ), about AS (
     SELECT up.id, up.of_entry FROM up
     UNION ALL
     SELECT r.id, r.id FROM ledger_entries r
-    WHERE r.kind = 'relief' AND r.org_id IN (SELECT x.org_id FROM budgets x) AND r.period >= $4::timestamptz
+    WHERE r.kind = 'relief' AND r.org_id IN (SELECT x.org_id FROM budgets x) AND r.period >= $5::timestamptz
 ), back AS (
     SELECT t.project_id, sum(p.amount_minor) AS minor
     FROM about JOIN ledger_entries e ON e.id = about.of_entry AND e.kind IN ('usage', 'relief')
         JOIN ledger_postings p ON p.entry_id = about.id AND p.account = 'tenant'
         JOIN allocation_terms t ON t.allocation_id = e.allocation_id JOIN budgets b ON b.project_id = t.project_id
-    WHERE e.window_start >= $4::timestamptz AND e.window_start < $3::timestamptz
+    WHERE e.window_start >= $5::timestamptz AND e.window_start < $4::timestamptz
     GROUP BY t.project_id
 )
 SELECT b.project_id, (coalesce(u.spent, 0) - coalesce(k.minor, 0))::bigint AS spent_minor, coalesce(u.aside, 0)::bigint AS aside_minor,
@@ -316,10 +319,10 @@ FROM budgets b LEFT JOIN used u ON u.project_id = b.project_id LEFT JOIN back k 
 
 type SpentParams struct {
 	Projects     []string
+	At           time.Time
 	FirstSeconds int64
 	PeriodEnd    time.Time
 	PeriodStart  time.Time
-	At           time.Time
 }
 
 type SpentRow struct {
@@ -336,10 +339,10 @@ type SpentRow struct {
 func (q *Queries) Spent(ctx context.Context, arg SpentParams) ([]SpentRow, error) {
 	rows, err := q.db.Query(ctx, spent,
 		arg.Projects,
+		arg.At,
 		arg.FirstSeconds,
 		arg.PeriodEnd,
 		arg.PeriodStart,
-		arg.At,
 	)
 	if err != nil {
 		return nil, err

@@ -151,8 +151,9 @@ func (q *Queries) Given(ctx context.Context, arg GivenParams) ([]GivenRow, error
 }
 
 const lock = `-- name: Lock :one
-SELECT m.allocation_id, m.org_id, m.charged_until, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units,
-    a.node_id, a.access, a.active_at, a.release_requested_at, a.expires_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
+SELECT m.allocation_id, m.org_id, m.charged_until, t.sku_id, t.pricing, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units,
+    a.node_id, a.access, a.active_at, a.release_requested_at, a.expires_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live,
+    (t.pricing = 'follows_list' AND pg_advisory_xact_lock_shared(hashtextextended('price of ' || t.sku_id, 0)) IS NULL)::boolean AS unlocked
 FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
 WHERE m.allocation_id = $1 AND m.meter = 'held' AND m.closed_at IS NULL
 FOR UPDATE OF m SKIP LOCKED FOR SHARE OF a
@@ -162,6 +163,8 @@ type LockRow struct {
 	AllocationID       id.Allocation
 	OrgID              id.Org
 	ChargedUntil       *time.Time
+	SkuID              string
+	Pricing            string
 	Currency           *string
 	PriceMinor         int64
 	PaidShare          int32
@@ -172,10 +175,11 @@ type LockRow struct {
 	ReleaseRequestedAt *time.Time
 	ExpiresAt          *time.Time
 	Live               bool
+	Unlocked           bool
 }
 
 // Whoever else holds the meter charges it. The allocation is locked, too: a release that is being asked for is waited for, and
-// one that comes later gets a later time.
+// one that comes later gets a later time. So does a price of a list that the terms follow.
 func (q *Queries) Lock(ctx context.Context, allocationID id.Allocation) (LockRow, error) {
 	row := q.db.QueryRow(ctx, lock, allocationID)
 	var i LockRow
@@ -183,6 +187,8 @@ func (q *Queries) Lock(ctx context.Context, allocationID id.Allocation) (LockRow
 		&i.AllocationID,
 		&i.OrgID,
 		&i.ChargedUntil,
+		&i.SkuID,
+		&i.Pricing,
 		&i.Currency,
 		&i.PriceMinor,
 		&i.PaidShare,
@@ -193,6 +199,7 @@ func (q *Queries) Lock(ctx context.Context, allocationID id.Allocation) (LockRow
 		&i.ReleaseRequestedAt,
 		&i.ExpiresAt,
 		&i.Live,
+		&i.Unlocked,
 	)
 	return i, err
 }

@@ -146,11 +146,15 @@ func (q *Queries) Balances(ctx context.Context, orgID *string) ([]BalancesRow, e
 }
 
 const chargedIn = `-- name: ChargedIn :many
-SELECT e.allocation_id, (e.window_end <= $1::timestamptz)::boolean AS late, min(e.window_start)::timestamptz AS since,
+SELECT e.allocation_id, l.price_id, coalesce(l.price_minor, t.price_minor, 0)::bigint AS price_minor, (e.window_end <= $1::timestamptz)::boolean AS late, min(e.window_start)::timestamptz AS since,
     max(e.window_end)::timestamptz AS until, (-sum(p.amount_minor))::bigint AS amount_minor, count(*) AS entries
 FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+    JOIN allocation_terms t ON t.allocation_id = e.allocation_id
+    LEFT JOIN LATERAL (SELECT s.price_id, s.price_minor FROM sku_price_spans s
+        WHERE t.pricing = 'follows_list' AND s.sku_id = t.sku_id AND s.meter = e.meter AND s.currency = t.currency
+          AND s.begins <= e.window_start ORDER BY s.begins DESC LIMIT 1) l ON true
 WHERE e.org_id = $2 AND e.period = $1::timestamptz AND e.kind = 'usage'
-GROUP BY 1, 2
+GROUP BY 1, 2, 3, 4
 `
 
 type ChargedInParams struct {
@@ -160,6 +164,8 @@ type ChargedInParams struct {
 
 type ChargedInRow struct {
 	AllocationID id.Allocation
+	PriceID      id.Price
+	PriceMinor   int64
 	Late         bool
 	Since        time.Time
 	Until        time.Time
@@ -167,7 +173,8 @@ type ChargedInRow struct {
 	Entries      int64
 }
 
-// What is in the statement of a month, by allocation. Late is what belongs to a time before it.
+// What is in the statement of a month, by allocation, and by price where that follows the list: no charge crosses the beginning of
+// a price. Late is what belongs to a time before the month.
 func (q *Queries) ChargedIn(ctx context.Context, arg ChargedInParams) ([]ChargedInRow, error) {
 	rows, err := q.db.Query(ctx, chargedIn, arg.Period, arg.OrgID)
 	if err != nil {
@@ -179,6 +186,8 @@ func (q *Queries) ChargedIn(ctx context.Context, arg ChargedInParams) ([]Charged
 		var i ChargedInRow
 		if err := rows.Scan(
 			&i.AllocationID,
+			&i.PriceID,
+			&i.PriceMinor,
 			&i.Late,
 			&i.Since,
 			&i.Until,
@@ -213,8 +222,8 @@ func (q *Queries) CheckStats(ctx context.Context) (CheckStatsRow, error) {
 }
 
 const compared = `-- name: Compared :many
-SELECT m.allocation_id, m.org_id, m.charged_until, a.active_at, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share,
-    t.units, w.amount_minor AS windows_minor, l.amount_minor AS ledger_minor
+SELECT m.allocation_id, m.org_id, m.charged_until, a.active_at, t.sku_id, t.pricing, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor,
+    t.paid_share, t.units, w.amount_minor AS windows_minor, l.amount_minor AS ledger_minor
 FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id JOIN allocation_terms t ON t.allocation_id = m.allocation_id
     CROSS JOIN LATERAL (SELECT coalesce(sum(x.amount_minor), 0)::bigint AS amount_minor FROM usage_windows x
         WHERE x.allocation_id = m.allocation_id AND x.meter = m.meter) w
@@ -236,6 +245,8 @@ type ComparedRow struct {
 	OrgID        id.Org
 	ChargedUntil *time.Time
 	ActiveAt     *time.Time
+	SkuID        string
+	Pricing      string
 	Currency     *string
 	PriceMinor   int64
 	PaidShare    int32
@@ -259,6 +270,8 @@ func (q *Queries) Compared(ctx context.Context, arg ComparedParams) ([]ComparedR
 			&i.OrgID,
 			&i.ChargedUntil,
 			&i.ActiveAt,
+			&i.SkuID,
+			&i.Pricing,
 			&i.Currency,
 			&i.PriceMinor,
 			&i.PaidShare,
@@ -498,10 +511,14 @@ func (q *Queries) LockPeriod(ctx context.Context, orgID string) (time.Time, erro
 }
 
 const notChargedIn = `-- name: NotChargedIn :many
-SELECT w.allocation_id, min(w.starts_at)::timestamptz AS since, max(w.ends_at)::timestamptz AS until
+SELECT w.allocation_id, l.price_id, coalesce(l.price_minor, t.price_minor, 0)::bigint AS price_minor, min(w.starts_at)::timestamptz AS since, max(w.ends_at)::timestamptz AS until
 FROM usage_windows w JOIN usage_meters m ON m.allocation_id = w.allocation_id AND m.meter = w.meter
+    JOIN allocation_terms t ON t.allocation_id = w.allocation_id
+    LEFT JOIN LATERAL (SELECT s.price_id, s.price_minor FROM sku_price_spans s
+        WHERE t.pricing = 'follows_list' AND s.sku_id = t.sku_id AND s.meter = w.meter AND s.currency = t.currency
+          AND s.begins <= w.starts_at ORDER BY s.begins DESC LIMIT 1) l ON true
 WHERE m.org_id = $1 AND w.entry_id IS NULL AND w.ends_at > $2::timestamptz AND w.ends_at <= $3::timestamptz
-GROUP BY 1
+GROUP BY 1, 2, 3
 `
 
 type NotChargedInParams struct {
@@ -512,6 +529,8 @@ type NotChargedInParams struct {
 
 type NotChargedInRow struct {
 	AllocationID id.Allocation
+	PriceID      id.Price
+	PriceMinor   int64
 	Since        time.Time
 	Until        time.Time
 }
@@ -526,7 +545,13 @@ func (q *Queries) NotChargedIn(ctx context.Context, arg NotChargedInParams) ([]N
 	var items []NotChargedInRow
 	for rows.Next() {
 		var i NotChargedInRow
-		if err := rows.Scan(&i.AllocationID, &i.Since, &i.Until); err != nil {
+		if err := rows.Scan(
+			&i.AllocationID,
+			&i.PriceID,
+			&i.PriceMinor,
+			&i.Since,
+			&i.Until,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -662,8 +687,8 @@ func (q *Queries) PruneChecks(ctx context.Context) error {
 }
 
 const rented = `-- name: Rented :many
-SELECT t.allocation_id, t.project_id, p.slug AS project, t.sku_id, t.basis, t.free_because, t.price_id, coalesce(t.price_minor, 0)::bigint AS price_minor,
-    t.paid_share, t.units, a.name, a.labels, a.region_code, a.node_id, a.hostname, a.requested_by, a.requested_by_name,
+SELECT t.allocation_id, t.project_id, p.slug AS project, t.sku_id, t.basis, t.free_because, t.pricing, coalesce(t.currency, '')::text AS currency, t.price_id,
+    coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units, a.name, a.labels, a.region_code, a.node_id, a.hostname, a.requested_by, a.requested_by_name,
     a.active_at::timestamptz AS active_at
 FROM allocation_terms t JOIN allocations a ON a.id = t.allocation_id JOIN projects p ON p.id = t.project_id
 WHERE t.org_id = $1 AND t.allocation_id = ANY ($2::uuid[])
@@ -681,6 +706,8 @@ type RentedRow struct {
 	SkuID           string
 	Basis           string
 	FreeBecause     string
+	Pricing         string
+	Currency        string
 	PriceID         id.Price
 	PriceMinor      int64
 	PaidShare       int32
@@ -712,6 +739,8 @@ func (q *Queries) Rented(ctx context.Context, arg RentedParams) ([]RentedRow, er
 			&i.SkuID,
 			&i.Basis,
 			&i.FreeBecause,
+			&i.Pricing,
+			&i.Currency,
 			&i.PriceID,
 			&i.PriceMinor,
 			&i.PaidShare,
@@ -738,7 +767,7 @@ func (q *Queries) Rented(ctx context.Context, arg RentedParams) ([]RentedRow, er
 const stays = `-- name: Stays :many
 SELECT t.allocation_id, t.org_id, o.slug AS tenant, t.project_id, p.slug AS project, t.sku_id, a.node_id, a.hostname, a.name, a.labels,
     a.requested_by, a.requested_by_name, coalesce(t.currency, '')::text AS currency, coalesce(t.price_minor, 0)::bigint AS price_minor,
-    t.paid_share, t.units, a.active_at::timestamptz AS active_at, m.charged_until, m.closed_at,
+    t.pricing, t.paid_share, t.units, a.active_at::timestamptz AS active_at, m.charged_until, m.closed_at,
     a.release_requested_at, a.expires_at, a.status_changed_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
 FROM allocation_terms t JOIN allocations a ON a.id = t.allocation_id
     JOIN organizations o ON o.id = t.org_id JOIN projects p ON p.id = t.project_id
@@ -769,6 +798,7 @@ type StaysRow struct {
 	RequestedByName    string
 	Currency           string
 	PriceMinor         int64
+	Pricing            string
 	PaidShare          int32
 	Units              int32
 	ActiveAt           time.Time
@@ -810,6 +840,7 @@ func (q *Queries) Stays(ctx context.Context, arg StaysParams) ([]StaysRow, error
 			&i.RequestedByName,
 			&i.Currency,
 			&i.PriceMinor,
+			&i.Pricing,
 			&i.PaidShare,
 			&i.Units,
 			&i.ActiveAt,
