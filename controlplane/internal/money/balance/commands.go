@@ -166,12 +166,15 @@ func (s *Service) locked(ctx context.Context, tx pgx.Tx, org id.Org) (Standing, 
 func (s *Service) Evaluate(ctx context.Context) error {
 	ctx = auth.With(ctx, auth.System("billing"))
 	began := time.Now()
+	var failed []error
 	all, err := s.standings(ctx)
 	if err != nil {
-		return err
+		failed = append(failed, err)
+		if all, err = s.oneByOne(ctx); err != nil {
+			failed = append(failed, err)
+		}
 	}
 	evaluated.Record(ctx, time.Since(began).Seconds())
-	var failed []error
 	for _, now := range all {
 		if now.Next() == now.Status && !now.releases() {
 			continue

@@ -64,6 +64,9 @@ LEFT JOIN (
     GROUP BY v.org_id) AS u ON u.org_id = b.org_id
 WHERE b.credit_line_minor IS NOT NULL;
 
+-- name: Limited :many
+SELECT org_id FROM balances WHERE credit_line_minor IS NOT NULL ORDER BY org_id;
+
 -- name: Hold :exec
 INSERT INTO balance_holds (allocation_id, org_id, amount_minor) VALUES ($1, $2, $3);
 

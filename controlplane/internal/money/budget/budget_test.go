@@ -451,3 +451,45 @@ func BenchmarkEvaluate(b *testing.B) {
 		}
 	}
 }
+
+// A budget that cannot be computed is told as a failure, and keeps no other project from
+// being told what it has spent.
+func TestABudgetThatCannotBeComputedHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t)
+	w.set(t, 2800*10, false, 50)
+	w.rent(t)
+	sick := id.New[id.Project]()
+	w.exec(t, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'sick', 'Sick')`, sick, w.org)
+	if _, err := w.budgets.Set(t.Context(), sick, budget.Wish{Minor: 1, Currency: "USD", Period: budget.Month}); err != nil {
+		t.Fatal(err)
+	}
+	// Ten thousand hours at the highest price and number of units are more than an amount holds.
+	a := id.New[id.Allocation]()
+	if err := w.owner.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		for _, query := range []string{
+			`INSERT INTO allocations (id, org_id, project_id, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus,
+				region_code, node_id, hostname, access, event_id, requested_by, status, active_at)
+				SELECT $1, p.org_id, p.id, 'baremetal', s.id, '{}', 0, 'USD', 8, 'eu', n.id, 'n', 'user', gen_random_uuid(), '', 'active',
+					$2::timestamptz - interval '2 years' FROM projects p, skus s, nodes n WHERE p.slug = 'sick' AND s.id = n.sku_id`,
+			`INSERT INTO allocation_terms (allocation_id, org_id, project_id, sku_id, basis, currency, price_minor, paid_share, units)
+				SELECT id, org_id, project_id, sku_id, 'priced', 'USD', 1000000000000, 10000, 1024 FROM allocations WHERE id = $1 AND $2 <> 'x'`,
+			`INSERT INTO usage_meters (allocation_id, org_id) SELECT id, org_id FROM allocations WHERE id = $1 AND $2 <> 'x'`,
+		} {
+			if _, err := tx.Exec(ctx, query, a, w.now.Format(time.RFC3339)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.now = start.Add(5 * time.Hour)
+	for range 2 {
+		if err := w.budgets.Evaluate(t.Context()); err == nil || !strings.Contains(err.Error(), sick.String()) {
+			t.Errorf("the failure names no project: %v", err)
+		}
+	}
+	if got := w.told(t); got != "50" {
+		t.Errorf("told %q", got)
+	}
+}

@@ -127,12 +127,14 @@ func (s *Service) Evaluate(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(append(failed, fmt.Errorf("list budgets: %w", err))...)
 		}
-		all, err := s.look(ctx, q, rows)
+		all, err := s.lookAtAll(ctx, q, rows)
 		if err != nil {
-			return errors.Join(append(failed, err)...)
+			failed = append(failed, err)
+		}
+		for _, r := range rows {
+			after = r.ProjectID
 		}
 		for _, b := range all {
-			after = b.Project
 			if len(b.due()) == 0 {
 				continue
 			}

@@ -55,6 +55,25 @@ func (s *Service) one(ctx context.Context, q *budgetdb.Queries, row budgetdb.Pro
 	return all[0], nil
 }
 
+// lookAtAll is look for budgets of which some cannot be computed: the others are still
+// looked at.
+func (s *Service) lookAtAll(ctx context.Context, q *budgetdb.Queries, rows []budgetdb.ProjectBudget) ([]Budget, error) {
+	all, err := s.look(ctx, q, rows)
+	if err == nil || ctx.Err() != nil {
+		return all, err
+	}
+	var failed []error
+	for _, row := range rows {
+		one, err := s.one(ctx, q, row)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("look at budget of project %s: %w", row.ProjectID, err))
+			continue
+		}
+		all = append(all, one)
+	}
+	return all, errors.Join(failed...)
+}
+
 // look reads how far budgets have come, through a pool or a transaction.
 func (s *Service) look(ctx context.Context, q *budgetdb.Queries, rows []budgetdb.ProjectBudget) ([]Budget, error) {
 	at, err := s.clock(ctx, q)

@@ -82,6 +82,30 @@ func (q *Queries) Hold(ctx context.Context, arg HoldParams) error {
 	return err
 }
 
+const limited = `-- name: Limited :many
+SELECT org_id FROM balances WHERE credit_line_minor IS NOT NULL ORDER BY org_id
+`
+
+func (q *Queries) Limited(ctx context.Context) ([]id.Org, error) {
+	rows, err := q.db.Query(ctx, limited)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Org
+	for rows.Next() {
+		var org_id id.Org
+		if err := rows.Scan(&org_id); err != nil {
+			return nil, err
+		}
+		items = append(items, org_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lock = `-- name: Lock :one
 SELECT org_id FROM balances WHERE org_id = $1 FOR NO KEY UPDATE
 `
