@@ -460,7 +460,9 @@ func TestABudgetThatCannotBeComputedHoldsUpNoOther(t *testing.T) {
 	w.rent(t)
 	sick := id.New[id.Project]()
 	w.exec(t, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'sick', 'Sick')`, sick, w.org)
-	if _, err := w.budgets.Set(t.Context(), sick, budget.Wish{Minor: 1, Currency: "USD", Period: budget.Month}); err != nil {
+	if _, err := w.budgets.Set(t.Context(), sick, budget.Wish{
+		Minor: 1, Currency: "USD", Period: budget.Month,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	// Ten thousand hours at the highest price and number of units are more than an amount holds.
