@@ -50,7 +50,7 @@ test('what is wrong with rows is said row by row before anything is sent', async
   await page.getByRole('textbox', { name: 'Machines' }).fill('hostname,ipmi_ip\ngpu-00001,10.128.0.1\nGPU 2,10.128.0.2\ngpu-00001,10.128.0.3\ngpu-00004,nowhere\n')
   await expect(row('gpu-00004')).toBeVisible()
   await expect(main().getByRole('button', { name: 'Preflight' })).toBeDisabled()
-  await expect(main().getByText('Correct the rows that are marked; nothing has been sent.')).toBeVisible()
+  await expect(main().getByText('Fix the marked rows; nothing has been sent.')).toBeVisible()
 })
 
 test('ten machines are onboarded; one that is broken is parked, explained and recovered', async () => {
@@ -62,7 +62,7 @@ test('ten machines are onboarded; one that is broken is parked, explained and re
   await main().getByRole('button', { name: 'Start 10 onboardings' }).click()
   await expect(page).toHaveURL(/onboarding-batches/)
   await expect(row('gpu-00001').getByText('completed')).toBeVisible({ timeout: 120_000 })
-  await expect(main().getByText('1 of 10 waits for you')).toBeVisible({ timeout: 120_000 })
+  await expect(main().getByText('1 of 10 is waiting for you')).toBeVisible({ timeout: 120_000 })
   const board = page.url()
 
   await row('gpu-00003').getByRole('link', { name: 'gpu-00003' }).click()
@@ -76,14 +76,14 @@ test('ten machines are onboarded; one that is broken is parked, explained and re
   const dialog = page.getByRole('dialog')
   await expect(dialog.locator('button[type=submit]')).toBeDisabled() // not without a reason
   await dialog.getByLabel('Reason').fill('the machine was mended')
-  if (await dialog.getByLabel(/Type .* to go on/).count()) await dialog.getByLabel(/Type .* to go on/).fill('gpu-00003')
+  if (await dialog.getByLabel(/Type .* to confirm/).count()) await dialog.getByLabel(/Type .* to confirm/).fill('gpu-00003')
   await dialog.locator('button[type=submit]').click()
   await expect(dialog).toHaveCount(0)
   await page.goto(board)
   await expect(main().getByText('All 10 are nodes now')).toBeVisible({ timeout: 120_000 })
 
   await goTo('Overview')
-  await expect(main().getByText('Nothing waits for you')).toBeVisible()
+  await expect(main().getByText('Nothing needs your attention')).toBeVisible()
   await goTo('Nodes')
   await expect(page.getByRole('grid').getByText('active', { exact: true })).toHaveCount(10)
 })
@@ -96,7 +96,7 @@ test('machines that are parked for one cause are recovered with one decision', a
   await main().getByRole('button', { name: 'Start 2 onboardings' }).click()
   await expect(page).toHaveURL(/onboarding-batches/)
   const board = page.url()
-  await expect(main().getByText('2 are parked for the same cause')).toBeVisible({ timeout: 120_000 })
+  await expect(main().getByText('2 are parked for the same reason')).toBeVisible({ timeout: 120_000 })
   for (const machine of ['gpu-00011', 'gpu-00012']) await heal(machine)
   await page.goto(board)
   await main().getByRole('button', { name: /for these 2/ }).click()
@@ -155,8 +155,8 @@ test('a machine that fails behind our back is found, taken out and returned to s
 test('three nodes are turned over with one decision', async () => {
   await page.goto(new URL('/decommissions?new=1&mode=soft_reset', page.url()).href)
   const dialog = page.getByRole('dialog')
-  await dialog.getByLabel('Name begins with').fill('gpu-0001')
-  await expect(dialog.getByText('3 nodes fit')).toBeVisible()
+  await dialog.getByLabel('Name starts with').fill('gpu-0001')
+  await expect(dialog.getByText('3 nodes match')).toBeVisible()
   await dialog.getByLabel('Reason').fill('their tenants left')
   if (await dialog.getByLabel(/^Type /).count()) await dialog.getByLabel(/^Type /).fill('soft reset 3 nodes')
   await dialog.locator('button[type=submit]').click()

@@ -83,7 +83,7 @@ type Had string
 
 // The kinds of access.
 const (
-	NoAccess   Had = "none" // nobody is known to have had access
+	NoAccess   Had = "none" // no known access
 	UserAccess Had = "user"
 	RootAccess Had = "root"
 )

@@ -137,9 +137,9 @@ func observer(o Observer) string {
 func had(a Access) string {
 	switch a.Had {
 	case NoAccess:
-		return "nobody is known to have had access"
+		return "no known access"
 	case UserAccess:
-		return "an ordinary user, last let in at " + moment(a.At)
+		return "an ordinary user, last access at " + moment(a.At)
 	case RootAccess:
 	}
 	return fmt.Sprintf("root (%s), last at %s", words(a.Cause), moment(a.At))
@@ -148,13 +148,13 @@ func had(a Access) string {
 func testifies(i Installation) string {
 	text := "an installation that the issuer did not make"
 	if i.MadeAt != nil {
-		text = "the installation that began to be made at " + moment(i.MadeAt)
+		text = "the installation started at " + moment(i.MadeAt)
 		if i.MadeBy != "" {
 			text += " by " + i.MadeBy
 		}
 	}
 	if !i.Independent {
-		text += "; somebody had root on it: it does not speak for itself"
+		text += "; somebody had root on it, so its own reports are not independent"
 	}
 	return text
 }
@@ -191,7 +191,7 @@ func verification(v Verification) string {
 			v.SamplesUnclean))
 	}
 	if v.CanariesPlanted > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d canaries still there", v.CanariesFound, v.CanariesPlanted))
+		parts = append(parts, fmt.Sprintf("%d of %d canaries still present", v.CanariesFound, v.CanariesPlanted))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -166,7 +166,7 @@ function Freshness() {
   const c = useConnection()
   if (c.state === 'live') {
     return (
-      <span className="inline-flex items-center gap-1.5 text-xs text-ok" title="Changes appear by themselves.">
+      <span className="inline-flex items-center gap-1.5 text-xs text-ok" title="Changes appear automatically.">
         <span aria-hidden className="size-2 rounded-full bg-ok" /> Live
       </span>
     )
@@ -183,8 +183,8 @@ function Freshness() {
 function NotLive() {
   const queries = useQueryClient()
   return (
-    <span className="inline-flex items-center gap-1.5 text-xs text-muted" title="Following changes takes the permission event:read.">
-      This page does not update by itself.
+    <span className="inline-flex items-center gap-1.5 text-xs text-muted" title="Live updates need the permission event:read.">
+      This page does not update automatically.
       <button type="button" onClick={() => void queries.invalidateQueries()} className="text-accent underline">
         Read again
       </button>
@@ -197,7 +197,7 @@ function LostBanner() {
   if (c.state !== 'lost') return null
   return (
     <div role="alert" className="border-b border-line bg-warn-soft px-4 py-2 text-sm text-warn">
-      <strong>What you see may be out of date.</strong> The control plane has not been heard for <Elapsed from={new Date(c.since).toISOString()} />. This page goes on trying, and reads everything anew as soon as it answers.
+      <strong>What you see may be out of date.</strong> The control plane has not answered for <Elapsed from={new Date(c.since).toISOString()} />. This page keeps trying, and reloads everything as soon as it answers.
     </div>
   )
 }

@@ -28,7 +28,7 @@ export function SignIn({ reason }: { reason: unknown }) {
       {methods.error && <ProblemNote error={methods.error} onRetry={() => void methods.refetch()} />}
       <WithToken plain={oidc} />
       <p className="text-xs text-muted">
-        The first start of a control plane writes the token of its administrator into its state folder: <Code>cat .gpuaas/admin-token</Code>. The token itself is not kept by this browser: it is exchanged for a session that ends by itself.
+        On its first start, the control plane writes its administrator’s token to its state folder: <Code>cat .gpuaas/admin-token</Code>. This browser does not keep the token: it exchanges it for a session that expires.
       </p>
     </Welcome>
   )
@@ -49,7 +49,7 @@ export function SignInAgain({ name, reason }: { name: string; reason: unknown })
     <Dialog title="Your session has ended">
       <div className="flex flex-col gap-4">
         <p className="text-sm">
-          {whyEnded(asRefusal(reason).problem)} Sign in again as {name} to go on: the page behind this stays as it is, with what you typed. Somebody else begins with a fresh page.
+          {whyEnded(asRefusal(reason).problem)} Sign in again as {name} to continue: the page behind this stays as it is, with everything you typed. Anyone else starts with a fresh page.
         </p>
         {oidc && (
           <div className="flex flex-col gap-1">

@@ -16,7 +16,7 @@ const root = createRootRoute({
 
 function Broken({ error }: { error: unknown }) {
   return (
-    <Page title="This page broke">
+    <Page title="This page crashed">
       <ProblemNote error={error} onRetry={() => window.location.reload()} />
     </Page>
   )

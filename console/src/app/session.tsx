@@ -55,7 +55,7 @@ export async function finishOIDC(search: URLSearchParams): Promise<string> {
   const said = search.get('error_description') ?? search.get('error')
   if (said) throw new Error(`The identity provider refused: ${said}`)
   const { verifier, state, returnTo } = kept ? (JSON.parse(kept) as { verifier: string; state: string; returnTo: string }) : { verifier: '', state: '', returnTo: '/' }
-  if (!verifier || state !== search.get('state')) throw new Error('This sign-in was not started here. Start again.')
+  if (!verifier || state !== search.get('state')) throw new Error('This sign-in was not started in this browser. Start again.')
   await got(api.POST('/api/v1/auth/session', { body: { code: search.get('code') ?? '', state, code_verifier: verifier } }))
   return returnTo
 }

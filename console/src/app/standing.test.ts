@@ -22,7 +22,7 @@ describe('standing', () => {
 
 describe('whyEnded', () => {
   it('speaks of the session, and passes on what it does not know', () => {
-    expect(whyEnded({ code: 'token_expired', detail: 'the token has expired' })).toBe('Its time is over.')
+    expect(whyEnded({ code: 'token_expired', detail: 'the token has expired' })).toBe('It expired.')
     expect(whyEnded({ code: 'user_disabled', detail: 'ada is disabled' })).toContain('ada is disabled')
   })
 })

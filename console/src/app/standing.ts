@@ -14,9 +14,9 @@ export function standing({ data, error }: { data?: unknown; error: unknown }): '
 
 // A session is a token to the control plane; people know it as their session.
 const reasons: Record<string, string> = {
-  token_missing: 'Its time is over, or you signed out in another tab.',
-  token_expired: 'Its time is over.',
-  token_invalid: 'It was ended: by signing out elsewhere, or because what it was made of was revoked.',
+  token_missing: 'It expired, or you signed out in another tab.',
+  token_expired: 'It expired.',
+  token_invalid: 'You signed out elsewhere, or the access it was based on was revoked.',
 }
 
 /** whyEnded says why a session is no more. */

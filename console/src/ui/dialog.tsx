@@ -100,7 +100,7 @@ export function AskDialog({ title, children, does, danger, confirm, why, act, on
       <ActForm doing={doing} does={does} danger={danger} disabled={incomplete} onClose={onClose}>
         {children && <div className="flex flex-col gap-2 text-sm">{children}</div>}
         {why && <ReasonField value={reason} onChange={setReason} />}
-        {confirm && <TextField label={`Type “${confirm}” to go on`} required value={typed} onChange={setTyped} />}
+        {confirm && <TextField label={`Type “${confirm}” to confirm`} required value={typed} onChange={setTyped} />}
       </ActForm>
     </Dialog>
   )

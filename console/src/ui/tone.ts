@@ -70,7 +70,7 @@ const labels: Record<string, string> = {
   config_drift: 'Config drift',
   certificate_only_repair_needed: 'Cert repair',
   unknown: 'Unknown build',
-  failed_retryable: 'parked: can go on',
+  failed_retryable: 'parked: can be retried',
   failed_manual_intervention: 'parked: needs you',
   bootstrap_issued: 'awaiting agent',
   auto_release_pending: 'ends soon',

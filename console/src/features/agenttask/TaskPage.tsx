@@ -78,7 +78,7 @@ function Shown({ task: t }: { task: Task }) {
               ['Type', <Code key="t">{t.type}</Code>],
               ['Beside it', beside[t.concurrency_class] ?? words(t.concurrency_class)],
               ['Reason', t.reason],
-              ['Asked for by', <AskedBy key="b" who={t.requested_by} />],
+              ['Requested by', <AskedBy key="b" who={t.requested_by} />],
               ...(t.workflow_id ? ([['Waited for by', <Code key="w">{t.workflow_id}</Code>]] as [string, ReactNode][]) : []),
               ['Correlation id', <TextLink key="c" to="/audit" search={{ correlation_id: t.correlation_id }}>{t.correlation_id}</TextLink>],
             ]}
@@ -87,7 +87,7 @@ function Shown({ task: t }: { task: Task }) {
         <Card title="When">
           <Facts
             of={[
-              ['Asked for', <When key="a" at={t.created_at} />],
+              ['Requested', <When key="a" at={t.created_at} />],
               ['Attempts', `${t.attempt} of ${t.max_attempts}`],
               ['Handed out', t.dispatched_at && <When at={t.dispatched_at} />],
               ['Begun on the node', t.started_at && <When at={t.started_at} />],
@@ -108,7 +108,7 @@ function Shown({ task: t }: { task: Task }) {
       <Steps steps={t.steps ?? []} lasts={lasts(t)} />
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
         <Card title="Parameters">
-          <Json of={t.params} none="It was asked for without parameters." />
+          <Json of={t.params} none="It was requested without parameters." />
         </Card>
         <Card title="Output">
           <Json of={t.output} none={lasts(t) ? 'The node reports it at the end.' : 'The node reported none.'} />

@@ -61,7 +61,7 @@ export default function Tasks() {
             stale={pages.stale}
             empty={
               filtered ? (
-                <Empty title="No task fits these filters">Take a filter away to see more.</Empty>
+                <Empty title="No task fits these filters">Remove a filter to see more.</Empty>
               ) : (
                 <Empty title="No node was asked to do anything yet" action={<LinkButton to="/nodes">To the nodes</LinkButton>}>
                   Onboarding and turnover give nodes tasks by themselves. You give one on the page of a node.
@@ -77,7 +77,7 @@ export default function Tasks() {
 
 function columns(nameOf: (id: string) => string, titles: Map<string, string>): Column<Task>[] {
   return [
-    { key: 'created', title: 'Asked for', width: '7rem', cell: (t) => <When at={t.created_at} /> },
+    { key: 'created', title: 'Requested', width: '7rem', cell: (t) => <When at={t.created_at} /> },
     { key: 'type', title: 'Task', width: 'minmax(12rem, 1.4fr)', cell: (t) => <Cut><TextLink to={`/tasks/${t.task_id}`}>{titles.get(t.type) ?? t.type}</TextLink></Cut> },
     { key: 'node', title: 'Node', width: 'minmax(8rem, 1fr)', cell: (t) => <TextLink to={`/nodes/${t.node_id}`}>{nameOf(t.node_id)}</TextLink> },
     {

@@ -88,7 +88,7 @@ const columns: Column<Allocation>[] = [
   { key: 'waits', title: 'Waits for', width: 'minmax(9rem,1.2fr)', cell: (a) => a.waiting_for ?? '' },
   { key: 'node', title: 'Node', width: 'minmax(7rem,0.8fr)', cell: (a) => a.hostname },
   { key: 'sku', title: 'SKU', width: 'minmax(9rem,1fr)', cell: (a) => a.sku },
-  { key: 'who', title: 'Asked for by', width: 'minmax(8rem,0.8fr)', cell: (a) => a.requested_by_name ?? a.requested_by },
+  { key: 'who', title: 'Requested by', width: 'minmax(8rem,0.8fr)', cell: (a) => a.requested_by_name ?? a.requested_by },
   { key: 'ends', title: 'Ends', width: '7rem', cell: (a) => (a.expires_at ? <When at={a.expires_at} /> : 'never') },
 ]
 

@@ -35,7 +35,7 @@ export function Release({ allocation: a, onClose }: { allocation: Allocation; on
           <>
             <SelectField label="Was something wrong with the hardware?" value={category} onChange={setCategory} options={[{ value: '', label: 'no' }, ...categories.map((c) => ({ value: c, label: c === 'gpu' ? 'GPU' : c }))]} hint="If so, an operator looks at the node before others get it." />
             {category && <TextArea label="What was wrong" required rows={2} most={1000} value={text} onChange={setText} error={refused['complaint.text']} />}
-            <TextField label={`Type “${called(a)}” to go on`} required value={typed} onChange={setTyped} />
+            <TextField label={`Type “${called(a)}” to confirm`} required value={typed} onChange={setTyped} />
           </>
         )}
       </ActForm>

@@ -51,7 +51,7 @@ export default function AuditLog() {
             onOpen={setOpened}
             more={pages.more}
             stale={pages.stale}
-            empty={<Empty title={filtered ? 'No entry fits these filters' : 'Nothing was recorded yet'}>{filtered ? 'Take a filter away to see more.' : 'Every change, and every attempt that was refused, is recorded here.'}</Empty>}
+            empty={<Empty title={filtered ? 'No entry fits these filters' : 'Nothing was recorded yet'}>{filtered ? 'Remove a filter to see more.' : 'Every change, and every attempt that was refused, is recorded here.'}</Empty>}
           />
           {/* The rows of an earlier question have no time of their own. */}
           {pages.readAt > 0 && (

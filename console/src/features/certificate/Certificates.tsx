@@ -37,7 +37,7 @@ export default function Certificates() {
   const outcome = outcomes.find((o) => o === search.outcome)
   const pages = usePages(['certificates', 'list', kind, outcome, node], (cursor) => got(api.GET('/api/v1/admin/certificates', { params: { query: { kind, outcome, node_id: node, cursor, page_size: 100 } } })))
   return (
-    <Page title="Certificates" lead="Signed documents about what was done to clean a node, and how it was found out that it is clean. They can be verified without this control plane.">
+    <Page title="Certificates" lead="Signed documents that state how a node was cleaned and how that was verified. You can verify them without this control plane.">
       <div className="grid items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
         <SelectField label="Kind" value={kind ?? ''} onChange={(k) => change({ kind: k })} options={[{ value: '', label: 'all' }, ...kinds.map((k) => ({ value: k, label: kindWords[k] }))]} />
         <SelectField label="Outcome" value={outcome ?? ''} onChange={(o) => change({ outcome: o })} options={[{ value: '', label: 'all' }, ...outcomes.map((o) => ({ value: o, label: words(o) }))]} />
@@ -56,10 +56,10 @@ export default function Certificates() {
           stale={pages.stale}
           empty={
             kind || outcome || node ? (
-              <Empty title="No certificate fits these filters">Take a filter away to see more.</Empty>
+              <Empty title="No certificate matches these filters">Remove a filter to see more.</Empty>
             ) : (
-              <Empty title="No certificate was issued yet" action={<LinkButton to="/decommissions">To turnover</LinkButton>}>
-                A certificate is issued when a node was reimaged, retired or decommissioned, a handover receipt after a soft reset.
+              <Empty title="No certificates yet" action={<LinkButton to="/decommissions">To turnover</LinkButton>}>
+                A certificate is issued when a node has been reimaged, retired or decommissioned, and a handover receipt after a soft reset.
               </Empty>
             )
           }

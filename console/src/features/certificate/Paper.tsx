@@ -33,8 +33,8 @@ export function Paper({ signed }: { signed: Signed }) {
               ['Node', <Code key="i">{d.node.id}</Code>],
               ['SKU', d.node.sku],
               ['Region', d.node.region],
-              ['Machine of MAAS', d.machine.system_id && <Code>{d.machine.system_id}</Code>],
-              ...d.machine.serials.map((s): [string, string] => [`${s.part} ${s.name}`, `${s.value} (said by ${s.source})`]),
+              ['MAAS machine', d.machine.system_id && <Code>{d.machine.system_id}</Code>],
+              ...d.machine.serials.map((s): [string, string] => [`${s.part} ${s.name}`, `${s.value} (according to ${s.source})`]),
             ]}
           />
         </Card>
@@ -43,10 +43,10 @@ export function Paper({ signed }: { signed: Signed }) {
             of={[
               ['What', words(d.operation.mode)],
               ['Reason', d.operation.reason],
-              ['Asked for', `${d.operation.requested_by}, ${exact(d.operation.requested_at)}`],
-              ['From, to', `${exact(d.operation.started_at)} – ${exact(d.operation.ended_at)}`],
+              ['Requested', `${d.operation.requested_by}, ${exact(d.operation.requested_at)}`],
+              ['Started, ended', `${exact(d.operation.started_at)} – ${exact(d.operation.ended_at)}`],
               [
-                'Who had a hand in it',
+                'People involved',
                 <ul key="a" className="flex flex-col gap-1">
                   {d.operation.actors.map((a) => (
                     <li key={a.name + a.at + a.did}>
@@ -82,20 +82,20 @@ function Signature({ signed }: { signed: Signed }) {
           ['Key', <Code key="k">{signature.key_id}</Code>],
           ['Value', <Code key="v">{signature.value}</Code>],
           ['Format', <Code key="f">{d.format}</Code>],
-          ['The one before', d.previous.seq > 0 ? <span key="p">no. {d.previous.seq}, <Code>{d.previous.digest}</Code></span> : <Badge key="p">this is the first one of the node</Badge>],
+          ['Previous document', d.previous.seq > 0 ? <span key="p">no. {d.previous.seq}, <Code>{d.previous.digest}</Code></span> : <Badge key="p">none: this is the first one of the node</Badge>],
         ]}
       />
       <h3 className="mt-4 mb-1 text-sm font-semibold">Verify it without this control plane</h3>
       <ol className="list-decimal pl-5 text-sm">
-        <li>Download the signed file, above. Do not let a tool reformat it: it is signed byte by byte.</li>
+        <li>Download the signed file above. Do not let a tool reformat it: the signature covers every byte.</li>
         <li>
-          Get the public keys once, from a place that you trust, and keep them beside the files.{' '}
+          Get the public keys once, from a source you trust, and keep them next to the files.{' '}
           <Button className="my-1" disabled={!keys.data} onClick={() => keepFile('keys.json', keys.data ?? '')}>
             Download the public keys
           </Button>
         </li>
         <li>
-          <Code>{`gpuaas certificate verify ${name} --keys keys.json`}</Code> needs no control plane, no sign-in and no network. With all files of a node it also finds one that is missing.
+          <Code>{`gpuaas certificate verify ${name} --keys keys.json`}</Code> needs no control plane, no sign-in and no network. Given all files of a node, it also detects a missing one.
         </li>
       </ol>
       {keys.error && <ProblemNote error={keys.error} onRetry={() => void keys.refetch()} />}

@@ -22,7 +22,7 @@ function Evidence({ of }: { of: Schemas['CertificateEvidence'][] }) {
 export function Access({ access, installation }: { access: Document['access']; installation: Document['installation'] }) {
   return (
     <Card title="Access">
-      {!access && <p className="text-sm text-muted">What somebody had on the node was not recorded yet when this was issued.</p>}
+      {!access && <p className="text-sm text-muted">When this was issued, access to nodes was not recorded yet.</p>}
       <Facts
         of={[
           ...optional('Had', access && <span className={access.had === 'root' ? 'font-medium text-bad' : ''}>{had(access, exact)}</span>),
@@ -63,14 +63,14 @@ function OneSubject({ subject: s }: { subject: Subject }) {
       <h3 className="mb-1.5 flex flex-wrap items-center gap-2 text-sm font-semibold">
         {words(s.kind)} <span className="font-mono break-all">{s.identifier}</span>
         <Badge tone={toneOfOutcome(s.outcome)}>{words(s.outcome)}</Badge>
-        <Badge tone={s.level === 'none' ? 'idle' : 'accent'} title="Level of NIST SP 800-88">
+        <Badge tone={s.level === 'none' ? 'idle' : 'accent'} title="NIST SP 800-88 level">
           {levelWords(s.level)}
         </Badge>
       </h3>
       <Facts
         of={[
-          ...optional('Who says so', s.not_independent && <NotIndependent why={s.not_independent} />),
-          ...optional('What it is', s.description),
+          ...optional('Reported by', s.not_independent && <NotIndependent why={s.not_independent} />),
+          ...optional('Device', s.description),
           ...optional('Method', s.method && `${words(s.method)}${s.tool ? ` with ${s.tool}${s.tool_version ? ` ${s.tool_version}` : ''}` : ''}`),
           ...optional('Reached', covered(s)),
           [
@@ -96,8 +96,8 @@ function optional(name: string, value: ReactNode): [string, ReactNode][] {
 /** Validation is the look for what tenants left, after the cleaning. */
 export function Validation({ of }: { of: Document['validation'] }) {
   return (
-    <Card title="The look afterwards">
-      {!of && <p className="text-sm text-muted">There was none: nobody looked for what tenants left.</p>}
+    <Card title="Check afterwards">
+      {!of && <p className="text-sm text-muted">None: nobody checked for data that tenants left behind.</p>}
       {of && (
         <div className="flex flex-col gap-2 text-sm">
           <p className="flex flex-wrap items-center gap-2">
@@ -128,7 +128,7 @@ export function Validation({ of }: { of: Document['validation'] }) {
 export function Reported({ of }: { of: Schemas['CertificateReport'][] }) {
   if (of.length === 0) return null
   return (
-    <Card title="Said by others, not observed here">
+    <Card title="Reported by others, not observed here">
       <ul className="flex flex-col gap-2 text-sm">
         {of.map((r) => (
           <li key={r.subject + r.at}>
@@ -161,7 +161,7 @@ export function Gaps({ of }: { of: Schemas['CertificateGap'][] }) {
 export function Decisions({ downgrades, overrides }: { downgrades: Schemas['CertificateDowngrade'][]; overrides: Schemas['CertificateOverride'][] }) {
   return (
     <div className="grid gap-4 lg:grid-cols-2">
-      <Card title="Downgrades: less than was asked for">
+      <Card title="Downgrades: less than requested">
         {downgrades.length === 0 && <p className="text-sm text-muted">None.</p>}
         <div className="flex flex-col gap-3">
           {downgrades.map((d) => (
@@ -169,16 +169,16 @@ export function Decisions({ downgrades, overrides }: { downgrades: Schemas['Cert
               key={d.subject + d.at}
               of={[
                 ['Subject', <Code key="s">{d.subject}</Code>],
-                ['Asked for, achieved', `${d.requested}, ${d.achieved}`],
+                ['Requested, achieved', `${d.requested}, ${d.achieved}`],
                 ['Why', d.why],
                 ['Decided by', `${d.decided_by}, ${exact(d.at)}`],
-                ['Risk that is left', <strong key="r">{d.residual_risk}</strong>],
+                ['Remaining risk', <strong key="r">{d.residual_risk}</strong>],
               ]}
             />
           ))}
         </div>
       </Card>
-      <Card title="Overrides: what people went on without">
+      <Card title="Overrides: stages that people skipped">
         {overrides.length === 0 && <p className="text-sm text-muted">None.</p>}
         <div className="flex flex-col gap-3">
           {overrides.map((o) => (
@@ -188,7 +188,7 @@ export function Decisions({ downgrades, overrides }: { downgrades: Schemas['Cert
                 ['Stage', words(o.stage)],
                 ['By', `${o.by}, ${exact(o.at)}`],
                 ['Why', o.why],
-                ['Risk that is left', <strong key="r">{o.residual_risk}</strong>],
+                ['Remaining risk', <strong key="r">{o.residual_risk}</strong>],
               ]}
             />
           ))}

@@ -42,7 +42,7 @@ describe('covered', () => {
 
 describe('verified', () => {
   it('tells a look that found nothing from no look', () => {
-    expect(verified(verification)).toEqual({ tone: 'ok', result: 'passed', how: 'canaries probed, 0 of 64 canaries still there' })
+    expect(verified(verification)).toEqual({ tone: 'ok', result: 'passed', how: 'canaries probed, 0 of 64 canaries still present' })
     expect(verified({ ...verification, result: 'none' })).toEqual({ tone: 'idle', result: 'none', how: '' })
     expect(verified({ ...verification, result: 'failed', canaries_found: 3 }).tone).toBe('bad')
   })
@@ -51,14 +51,14 @@ describe('verified', () => {
 describe('access', () => {
   const when = (at: string) => `<${at}>`
   it('says what somebody had', () => {
-    expect(had({ had: 'none' }, when)).toBe('nobody is known to have had access')
-    expect(had({ had: 'user', at: 't' }, when)).toBe('an ordinary user, last let in at <t>')
+    expect(had({ had: 'none' }, when)).toBe('no known access')
+    expect(had({ had: 'user', at: 't' }, when)).toBe('an ordinary user, last access at <t>')
     expect(had({ had: 'root', cause: 'physical_console', at: 't' }, when)).toBe('root (physical console), last at <t>')
     expect(had({ had: 'root', cause: 'sudo' }, when)).toBe('root (sudo), last at not known')
   })
   it('says which installation testifies, and whether it can', () => {
-    expect(testifies({ generation: 2, independent: true, made_at: 't', made_by: 'decommission 7' }, when)).toBe('the installation that began to be made at <t> by decommission 7')
-    expect(testifies({ generation: 1, independent: false }, when)).toBe('an installation that the issuer did not make; somebody had root on it: it does not speak for itself')
+    expect(testifies({ generation: 2, independent: true, made_at: 't', made_by: 'decommission 7' }, when)).toBe('the installation started at <t> by decommission 7')
+    expect(testifies({ generation: 1, independent: false }, when)).toBe('an installation that the issuer did not make; somebody had root on it, so its own reports are not independent')
   })
   it('uses the words of the command line', () => {
     const command = ['render.go', 'templates/document.txt'].map((f) => readFileSync(new URL(`../../../../contract/certificate/${f}`, import.meta.url), 'utf8')).join('')
@@ -84,7 +84,7 @@ describe('weak', () => {
         downgrades: [],
         validation: { ...whole.validation, clean: false },
       }),
-    ).toEqual(['disk S5P2NG0R could not be cleaned', 'operators went on without 1 stage', 'the look afterwards found something'])
+    ).toEqual(['disk S5P2NG0R could not be cleaned', 'operators skipped 1 stage', 'the check afterwards found something'])
   })
   it('names what is not independent', () => {
     expect(
@@ -95,9 +95,9 @@ describe('weak', () => {
         installation: { generation: 1, independent: false },
       }),
     ).toEqual([
-      'somebody had root on the installation that testifies: it does not speak for itself',
-      'what is said of disk S5P2NG0R is not independent',
-      'the look afterwards is not independent',
+      'somebody had root on the installation that reported this: its reports are not independent',
+      'the report about disk S5P2NG0R is not independent',
+      'the check afterwards is not independent',
     ])
   })
 })

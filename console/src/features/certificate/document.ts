@@ -33,7 +33,7 @@ export function covered(s: Pick<Subject, 'covered_bytes' | 'total_bytes'>): stri
   return `${percent} % of ${bytes(s.total_bytes)}`
 }
 
-const levels: Record<Subject['level'], string> = { none: 'no claim', clear: 'clear', purge: 'purge' }
+const levels: Record<Subject['level'], string> = { none: 'nothing claimed', clear: 'clear', purge: 'purge' }
 
 export function levelWords(level: Subject['level']): string {
   return levels[level]
@@ -49,7 +49,7 @@ export function toneOfOutcome(outcome: Subject['outcome']): Tone {
 export function verified(v: Subject['verification']): { tone: Tone; result: string; how: string } {
   if (v.result === 'none') return { tone: 'idle', result: 'none', how: '' }
   const parts = [v.how]
-  if (v.canaries_planted > 0) parts.push(`${v.canaries_found} of ${v.canaries_planted} canaries still there`)
+  if (v.canaries_planted > 0) parts.push(`${v.canaries_found} of ${v.canaries_planted} canaries still present`)
   if (v.samples > 0) parts.push(`${v.samples_unclean} of ${v.samples} places unclean`)
   if (v.bytes_read > 0) parts.push(`${bytes(v.bytes_read)} read back`)
   return { tone: v.result === 'passed' ? 'ok' : 'bad', result: v.result, how: parts.filter(Boolean).join(', ') }
@@ -57,12 +57,12 @@ export function verified(v: Subject['verification']): { tone: Tone; result: stri
 
 /** accessWords holds the sentences of the contract about access; a test compares them with what the command line writes. */
 export const accessWords = {
-  nobody: 'nobody is known to have had access',
-  user: 'an ordinary user, last let in at ',
+  nobody: 'no known access',
+  user: 'an ordinary user, last access at ',
   foreign: 'an installation that the issuer did not make',
-  made: 'the installation that began to be made at ',
-  compromised: '; somebody had root on it: it does not speak for itself',
-  looked: { clean: 'Nothing that a tenant left was found', found: 'Something that a tenant left was found' },
+  made: 'the installation started at ',
+  compromised: '; somebody had root on it, so its own reports are not independent',
+  looked: { clean: 'No tenant data was found', found: 'Tenant data was found' },
 } as const
 
 /** had says the most that somebody had on the node. */
@@ -87,15 +87,15 @@ export function fileName(d: Pick<Document, 'kind' | 'seq' | 'node'>): string {
 export function weak(d: Pick<Document, 'subjects' | 'overrides' | 'downgrades' | 'validation' | 'installation'>): string[] {
   const out: string[] = []
   const told = d.subjects.filter((s) => s.not_independent)
-  if (d.installation && !d.installation.independent) out.push('somebody had root on the installation that testifies: it does not speak for itself')
-  if (told.length > 0) out.push(`what is said of ${told.map((s) => `${words(s.kind)} ${s.identifier}`).join(', ')} is not independent`)
-  if (d.validation?.not_independent) out.push('the look afterwards is not independent')
+  if (d.installation && !d.installation.independent) out.push('somebody had root on the installation that reported this: its reports are not independent')
+  if (told.length > 0) out.push(`the report about ${told.map((s) => `${words(s.kind)} ${s.identifier}`).join(', ')} is not independent`)
+  if (d.validation?.not_independent) out.push('the check afterwards is not independent')
   const failed = d.subjects.filter((s) => s.outcome === 'failed' || s.outcome === 'refused')
   if (failed.length > 0) out.push(`${failed.map((s) => `${words(s.kind)} ${s.identifier}`).join(', ')} could not be cleaned`)
   const downgrades = d.downgrades.length
-  if (downgrades > 0) out.push(`less was done than was asked for, ${downgrades} ${downgrades === 1 ? 'time' : 'times'}`)
+  if (downgrades > 0) out.push(`less was done than requested, ${downgrades} ${downgrades === 1 ? 'time' : 'times'}`)
   const overrides = d.overrides.length
-  if (overrides > 0) out.push(`operators went on without ${overrides} ${overrides === 1 ? 'stage' : 'stages'}`)
-  if (d.validation && !d.validation.clean) out.push('the look afterwards found something')
+  if (overrides > 0) out.push(`operators skipped ${overrides} ${overrides === 1 ? 'stage' : 'stages'}`)
+  if (d.validation && !d.validation.clean) out.push('the check afterwards found something')
   return out
 }

@@ -52,7 +52,7 @@ function NamedNodes({ search, ...rest }: Props & { search: Search }) {
   })
   if (!shown.data || !shown.isFetchedAfterMount) {
     return (
-      <Dialog title="Turn many nodes over" onClose={rest.onClose} wide>
+      <Dialog title="Turn over many nodes" onClose={rest.onClose} wide>
         {shown.error ? <ProblemNote error={shown.error} onRetry={() => void shown.refetch()} /> : <Loading what="the nodes" />}
       </Dialog>
     )
@@ -69,12 +69,12 @@ function Choosing({ first, mode, onMode, onClose }: Props & { first: Chosen }) {
   const from = known.find((k) => k.mode === mode)?.from
   if (made) return <Outcome made={made} onClose={onClose} />
   return (
-    <Dialog title="Turn many nodes over" onClose={onClose} wide>
+    <Dialog title="Turn over many nodes" onClose={onClose} wide>
       <div className="flex flex-col gap-4">
         <ModeChoice mode={mode} onMode={onMode} known={known} />
         <Which chosen={chosen} onChosen={setChosen} />
-        {selector ? <Fitting fitting={fitting} from={from} /> : <Note title="Say which nodes">Fill in at least one of the fields: only nodes that fit all of them are meant.</Note>}
-        {chosen.nodes.length > mostNamed && <Note tone="bad" title={`${chosen.nodes.length} nodes cannot be named one by one`}>At most {mostNamed} can. Narrow the list of nodes, or forget them and choose by site, region, SKU and state.</Note>}
+        {selector ? <Fitting fitting={fitting} from={from} /> : <Note title="Say which nodes">Fill in at least one field: only nodes that match all of them are included.</Note>}
+        {chosen.nodes.length > mostNamed && <Note tone="bad" title={`You cannot choose ${chosen.nodes.length} nodes one by one`}>At most {mostNamed} are possible. Narrow the list of nodes, or clear the list and choose by site, region, SKU and state.</Note>}
         {/* Nodes that could not be read again are not known to be the ones that fit now. */}
         {mode && selector && chosen.nodes.length <= mostNamed && <Ask key={mode} mode={mode} selector={selector} fitting={fitting.isError ? undefined : fitting.data} from={from} onMade={setMade} onClose={onClose} />}
       </div>
@@ -90,17 +90,17 @@ function Which({ chosen, onChosen }: { chosen: Chosen; onChosen: (c: Chosen) => 
   return (
     <fieldset className="flex flex-col gap-3 border-t border-line pt-4">
       <legend className="sr-only">Which nodes</legend>
-      <p className="text-sm font-medium">Which nodes: those that fit all of this</p>
+      <p className="text-sm font-medium">Which nodes: those that match all of this</p>
       {chosen.nodes.length > 0 && (
         <p className="flex flex-wrap items-center gap-2 text-sm">
           <Badge tone="info">{chosen.nodes.length} {chosen.nodes.length === 1 ? 'node' : 'nodes'} from the list</Badge>
           <Button look="quiet" onClick={() => set({ nodes: [] })}>
-            Forget them
+            Clear the list
           </Button>
         </p>
       )}
       <div className="grid gap-3 sm:grid-cols-2">
-        <TextField label="Name begins with" value={chosen.prefix} onChange={(prefix) => set({ prefix })} placeholder="c07" />
+        <TextField label="Name starts with" value={chosen.prefix} onChange={(prefix) => set({ prefix })} placeholder="c07" />
         <SelectField label="Site" value={chosen.site} onChange={(site) => set({ site })} options={[{ value: '', label: 'Any site' }, ...sites.map((s) => ({ value: s.site_id, label: s.name }))]} />
         <TextField label="Region" value={chosen.region} onChange={(region) => set({ region })} list={[...new Set(sites.map((s) => s.region_code))]} />
         <SelectField label="SKU" value={chosen.sku} onChange={(sku) => set({ sku })} options={[{ value: '', label: 'Any SKU' }, ...skus.map((s) => ({ value: s.sku_id, label: s.sku_id }))]} />
@@ -116,15 +116,15 @@ function Which({ chosen, onChosen }: { chosen: Chosen; onChosen: (c: Chosen) => 
 
 function Fitting({ fitting, from }: { fitting: ReturnType<typeof useFitting>; from?: string[] }) {
   if (fitting.error) return <ProblemNote error={fitting.error} onRetry={() => void fitting.refetch()} />
-  if (!fitting.data) return <p className="text-sm text-muted">Looking which nodes fit …</p>
+  if (!fitting.data) return <p className="text-sm text-muted">Finding matching nodes …</p>
   const can = fitting.data.filter((n) => !from || from.includes(n.status))
   const cannot = fitting.data.length - can.length
-  if (fitting.data.length === 0) return <Note tone="warn" title="No node fits" />
+  if (fitting.data.length === 0) return <Note tone="warn" title="No node matches" />
   return (
     <details className="rounded-md border border-line px-3 py-2 text-sm">
       <summary>
-        {fitting.data.length} {fitting.data.length === 1 ? 'node fits' : 'nodes fit'}
-        {from && cannot > 0 && <span className="text-warn">; {cannot} cannot be operated on in their state</span>}
+        {fitting.data.length} {fitting.data.length === 1 ? 'node matches' : 'nodes match'}
+        {from && cannot > 0 && <span className="text-warn">; {cannot} cannot be processed in their current state</span>}
       </summary>
       <ul className="mt-2 flex max-h-48 flex-wrap gap-x-4 gap-y-1 overflow-auto">
         {fitting.data.slice(0, 500).map((n) => (
@@ -157,7 +157,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
       ),
     onSuccess: (m) => {
       for (const key of ['decommissions', 'decommission-batches', 'nodes', 'fleet']) void queries.invalidateQueries({ queryKey: [key] })
-      say(`${modeWords(mode).title}: begun for ${nodesInWords(m.batch.total)}.`)
+      say(`${modeWords(mode).title}: started for ${nodesInWords(m.batch.total)}.`)
       if (m.left_out.length > 0) onMade(m)
       else void navigate({ to: `/decommission-batches/${m.batch.batch_id}` })
     },
@@ -175,15 +175,15 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
       <Depth mode={mode} choices={choices} onChoices={setChoices} />
       <More mode={mode} choices={choices} onChoices={setChoices} siteId={selector.site_id} many />
       <div className="grid gap-3 sm:grid-cols-2">
-        <TextField label="At once" type="number" value={parallel} onChange={setParallel} hint="How many run at the same time." error={counts(parallel, 1) ? undefined : 'must be 1 to 1000'} />
-        <TextField label="May fail" type="number" value={failures} onChange={setFailures} hint="When more than so many have failed, no further one is begun." error={counts(failures, 0) ? undefined : 'must be 0 to 1000'} />
+        <TextField label="In parallel" type="number" value={parallel} onChange={setParallel} hint="How many run at the same time." error={counts(parallel, 1) ? undefined : 'must be 1 to 1000'} />
+        <TextField label="Failures allowed" type="number" value={failures} onChange={setFailures} hint="When more than this many have failed, no more start." error={counts(failures, 0) ? undefined : 'must be 0 to 1000'} />
       </div>
-      <CheckField label="Leave out nodes that cannot be operated on now" value={skip} onChange={setSkip} hint="Otherwise nothing is begun when there is one. Which ones were left out is shown." />
+      <CheckField label="Leave out nodes that cannot be processed now" value={skip} onChange={setSkip} hint="Otherwise nothing starts if there is one. You will see which ones were left out." />
       <ReasonField value={reason} onChange={setReason} />
       {grave && meant.length > 0 && (
-        <Note tone="bad" title={`${modeWords(mode).title}: ${nodesInWords(meant.length)}. What this destroys cannot be brought back.`}>
+        <Note tone="bad" title={`${modeWords(mode).title}: ${nodesInWords(meant.length)}. What this destroys cannot be recovered.`}>
           <div className="w-96 max-w-full pt-2">
-            <TextField label={`Type “${word}” to go on`} required value={typed} onChange={setTyped} />
+            <TextField label={`Type “${word}” to confirm`} required value={typed} onChange={setTyped} />
           </div>
         </Note>
       )}
@@ -206,9 +206,9 @@ const counts = (text: string, least: number) => /^\d{1,4}$/.test(text) && Number
 function Outcome({ made, onClose }: { made: Made; onClose: () => void }) {
   const navigate = useNavigate()
   return (
-    <Dialog title={`${made.batch.total} began, ${made.left_out.length} left out`} onClose={onClose} wide>
+    <Dialog title={`${made.batch.total} started, ${made.left_out.length} left out`} onClose={onClose} wide>
       <div className="flex flex-col gap-4">
-        <Note tone="warn" title="These were left out, and are as they were" />
+        <Note tone="warn" title="These were left out and remain unchanged" />
         <ul className="flex max-h-80 flex-col gap-1 overflow-auto text-sm">
           {made.left_out.map((l) => (
             <li key={l.node_id}>

@@ -37,7 +37,7 @@ function Board({ batch, problem }: { batch: DecommissionBatch; problem: ReactNod
         ['Why', batch.reason],
       ]}
       recovery={{ recoverMany, explain }}
-      cancels="Those that are running or parked are let go of where that is possible. What was destroyed is not brought back."
+      cancels="Running and parked ones are stopped where that is possible. What was destroyed stays destroyed."
       take={(step, reason) => got(api.POST(`/api/v1/admin/decommission-batches/{batch_id}/${step}`, { params: { path }, body: { reason } }))}
     />
   )

@@ -72,10 +72,10 @@ function CertificateLink({ of }: { of: Detail }) {
 function About({ of }: { of: Detail }) {
   const own: Fact[] = [
     ['Node', <TextLink key="node" to={`/nodes/${of.node_id}`}>{of.hostname}</TextLink>],
-    ['It was then', words(of.node_status_before)],
+    ['State before', words(of.node_status_before)],
     ['Mode', modeWords(of.mode).what],
-    ['Cleaning by the agent', of.storage_cleanup === 'none' ? '' : `${of.storage_cleanup}: ${cleanupWords[of.storage_cleanup]}`],
-    ['Erasing by MAAS', takesErase(of.mode) ? `${of.erase}: ${eraseWords[of.erase]}` : ''],
+    ['Cleaned by the agent', of.storage_cleanup === 'none' ? '' : `${of.storage_cleanup}: ${cleanupWords[of.storage_cleanup]}`],
+    ['Erased by MAAS', takesErase(of.mode) ? `${of.erase}: ${eraseWords[of.erase]}` : ''],
     ...useWhere(of),
     ['Machine in MAAS', of.maas_system_id && <Code key="system">{of.maas_system_id}</Code>],
   ]

@@ -29,8 +29,8 @@ export default function Decommissions() {
   return (
     <Page
       title="Turnover"
-      lead="Nodes that are cleaned for the next tenant, installed anew, put aside or taken out for good."
-      actions={manage && <Button look="primary" onClick={() => setSearch({ new: '1', mode: '' })}>Turn many nodes over</Button>}
+      lead="Nodes that are being cleaned for the next tenant, reinstalled, retired or removed for good."
+      actions={manage && <Button look="primary" onClick={() => setSearch({ new: '1', mode: '' })}>Turn over many nodes</Button>}
     >
       <Lists search={open ? {} : search} setSearch={setSearch} manage={manage} />
       {search.plan && <PlanDialog key={search.plan} nodeId={search.plan} mode={mode} onMode={(m) => setSearch({ mode: m })} onClose={close} />}
@@ -57,8 +57,8 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
   if (all.loading) return <Loading what="operations" />
   if (!filtered && all.rows.length === 0 && !all.error) {
     return (
-      <Empty title="No node was turned over yet" action={<LinkButton to="/nodes" look="primary">To the nodes</LinkButton>}>
-        When a tenant leaves, its node is reset for the next one; before hardware goes back, it is decommissioned. Both clean, prove it and sign what was proven. Begin on the page of a node{manage ? ', or with many at once above' : ''}: the plan says what will be destroyed before anything happens.
+      <Empty title="No turnovers yet" action={<LinkButton to="/nodes" look="primary">To the nodes</LinkButton>}>
+        When a tenant leaves, its node is reset for the next one; before hardware goes back, it is decommissioned. Both clean the node, verify the result and sign it. Start on the page of a node{manage ? ', or with several nodes above' : ''}: a plan shows what will be destroyed before anything happens.
       </Empty>
     )
   }
@@ -73,7 +73,7 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
         ...standing,
         column.took,
         { key: 'reason', title: 'Why', width: 'minmax(8rem, 1.4fr)', cell: (d) => <span title={d.reason}>{d.reason}</span> },
-        { key: 'left', title: 'Left to do', width: '6rem', cell: (d) => (d.follow_ups.length > 0 ? <Badge tone="warn">{d.follow_ups.length} to do</Badge> : '') },
+        { key: 'left', title: 'Follow-up', width: '6rem', cell: (d) => (d.follow_ups.length > 0 ? <Badge tone="warn">{d.follow_ups.length} to do</Badge> : '') },
         column.asked,
       ]}
       parkedColumns={[...standing, column.since, column.why]}
@@ -86,7 +86,7 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
         { key: 'who', title: 'Which nodes', width: 'minmax(12rem, 2fr)', cell: (b) => asWords(b.selector, siteName) },
         { key: 'reason', title: 'Why', width: 'minmax(8rem, 1.4fr)', cell: (b) => <span title={b.reason}>{b.reason}</span> },
       ]}
-      otherwise="Choose another mode, status or site, or a shorter beginning of the name."
+      otherwise="Choose another mode, status or site, or type less of the name."
     >
       <JobFilters kind={turnover} search={search} setSearch={setSearch}>
         <SelectField label="Mode" value={search.mode ?? ''} onChange={(mode) => setSearch({ mode })} options={[{ value: '', label: 'Any mode' }, ...modes.map((m) => ({ value: m, label: modeWords(m).title }))]} />
@@ -94,7 +94,7 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
       </JobFilters>
       {search.node && (
         <p className="text-sm">
-          Only those of one node. <Button look="quiet" onClick={() => setSearch({ node: '' })}>Show all</Button>
+          Showing one node only. <Button look="quiet" onClick={() => setSearch({ node: '' })}>Show all</Button>
         </p>
       )}
     </JobLists>

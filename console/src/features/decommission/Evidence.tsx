@@ -19,7 +19,7 @@ export function Evidence({ id, stages }: { id: string; stages: Stage[] }) {
     <Card title={`Evidence (${rows.length})`}>
       {evidence.error && <ProblemNote error={evidence.error} onRetry={() => void evidence.refetch()} />}
       {evidence.isPending && <Loading what="the evidence" />}
-      {evidence.data && rows.length === 0 && <p className="text-sm text-muted">None yet: each stage that cleans or validates records what it saw.</p>}
+      {evidence.data && rows.length === 0 && <p className="text-sm text-muted">None yet: each stage that cleans or validates records its results here.</p>}
       <ul className="flex flex-col divide-y divide-line">
         {rows.map((e) => (
           <li key={e.seq} className="py-1.5">

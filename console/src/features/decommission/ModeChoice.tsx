@@ -12,7 +12,7 @@ export function ModeChoice({ mode, onMode, known, status }: { mode?: Mode; onMod
   return (
     <fieldset className="flex flex-col gap-2">
       <legend className="mb-1 text-sm font-medium">
-        What is to be done<span className="text-bad"> *</span>
+        What to do<span className="text-bad"> *</span>
       </legend>
       <div className="grid gap-2 sm:grid-cols-2">
         {modes.map((m) => {
@@ -27,7 +27,7 @@ export function ModeChoice({ mode, onMode, known, status }: { mode?: Mode; onMod
                 {about && <span className="text-xs text-muted"> · usually {about.usually}</span>}
                 <span className="block text-xs">{modeWords(m).what}</span>
                 {about && chosen && <span className="block text-xs text-muted">Then the node is {about.ends}.</span>}
-                {about && !possible && <span className="block text-xs text-warn">Not for a node that is {words(status)}: only {about.from.map(words).join(', ')}.</span>}
+                {about && !possible && <span className="block text-xs text-warn">Not possible for a node that is {words(status)}: only {about.from.map(words).join(', ')}.</span>}
               </span>
             </label>
           )
@@ -44,10 +44,10 @@ export function Depth({ mode, choices, onChoices }: { mode: Mode; choices: Choic
   return (
     <div className="grid gap-3 sm:grid-cols-2">
       {takesCleanup(mode) && (
-        <SelectField label="Cleaning by the agent" value={choices.cleanup} onChange={(v) => onChoices({ ...choices, cleanup: v as Choices['cleanup'] })} options={cleanups} hint={cleanupWords[choices.cleanup]} />
+        <SelectField label="Cleaned by the agent" value={choices.cleanup} onChange={(v) => onChoices({ ...choices, cleanup: v as Choices['cleanup'] })} options={cleanups} hint={cleanupWords[choices.cleanup]} />
       )}
       {takesErase(mode) && (
-        <SelectField label="Erasing by MAAS" value={choices.erase} onChange={(v) => onChoices({ ...choices, erase: v as Choices['erase'] })} options={Object.keys(eraseWords)} hint={eraseWords[choices.erase]} />
+        <SelectField label="Erased by MAAS" value={choices.erase} onChange={(v) => onChoices({ ...choices, erase: v as Choices['erase'] })} options={Object.keys(eraseWords)} hint={eraseWords[choices.erase]} />
       )}
     </div>
   )

@@ -19,26 +19,26 @@ export function More({ mode, choices, onChoices, siteId, many }: Props) {
       <div className="mt-3 flex flex-col gap-3">
         {takesInstall(mode) && profiles.data && (
           <SelectField
-            label="Install by the profile"
+            label="Install with profile"
             value={choices.profile ?? ''}
             onChange={(profile) => onChoices({ ...choices, profile })}
-            options={[{ value: '', label: `the one that ${node} belongs to` }, ...profiles.data.map((p) => ({ value: p.profile_id, label: p.name }))]}
-            hint={`Once it is done, ${node} belongs to that profile.`}
+            options={[{ value: '', label: `the current profile of ${node}` }, ...profiles.data.map((p) => ({ value: p.profile_id, label: p.name }))]}
+            hint={`Afterwards, ${node} belongs to that profile.`}
           />
         )}
         {takesInstall(mode) && <CheckField label="Keep out of service" value={!!choices.keepOut} onChange={(keepOut) => onChoices({ ...choices, keepOut })} hint={`When it is ready, ${node} is quarantined until an operator returns it to service.`} />}
-        {takesInstall(mode) && <CheckField label="Only if the hardware matches the SKU" value={!!choices.match} onChange={(match) => onChoices({ ...choices, match })} hint="If GPUs, memory, disks or interfaces differ, the operation is parked and says in what." />}
+        {takesInstall(mode) && <CheckField label="Accept only if the hardware matches the SKU" value={!!choices.match} onChange={(match) => onChoices({ ...choices, match })} hint="If GPUs, memory, disks or interfaces differ, the operation is parked and says how." />}
         {takesEnd(mode) && (
           <SelectField
-            label={`If somebody rents ${node}`}
+            label={`If a tenant is renting ${node}`}
             value={choices.tenant ?? ''}
             onChange={(tenant) => onChoices({ ...choices, tenant: tenant === 'end' || tenant === 'announced' ? tenant : undefined })}
             options={[
-              { value: '', label: 'begin nothing' },
-              { value: 'announced', label: 'end it as announced maintenance permits' },
-              { value: 'end', label: 'end it at once' },
+              { value: '', label: 'do not start' },
+              { value: 'announced', label: 'end the rental as announced maintenance permits' },
+              { value: 'end', label: 'end the rental immediately' },
             ]}
-            hint={choices.tenant ? "The tenant's work is destroyed." : 'The tenant keeps it, and the operation is refused.'}
+            hint={choices.tenant ? "The tenant's work is destroyed." : 'The tenant keeps the node, and the operation is refused.'}
           />
         )}
         {takesErase(mode) && !many && <WithoutAgent choices={choices} onChoices={onChoices} />}
@@ -56,9 +56,9 @@ function WithoutAgent({ choices, onChoices }: Pick<Props, 'choices' | 'onChoices
   }, [risk, onChoices])
   return (
     <>
-      <CheckField label="Without the agent" value={!!choices.withoutAgent} onChange={(withoutAgent) => onChoices({ ...choices, withoutAgent })} hint="For a node whose agent is gone: what only the agent could do is passed over." />
+      <CheckField label="Without the agent" value={!!choices.withoutAgent} onChange={(withoutAgent) => onChoices({ ...choices, withoutAgent })} hint="For a node whose agent is gone: steps that only the agent can do are skipped." />
       {choices.withoutAgent && (
-        <TextArea label="What may be left behind" required rows={2} most={2000} value={risk} onChange={setRisk} hint="The risk that you accept. It stands in the certificate." error={risk.trim() === '' ? 'Say what may be left behind: without it the agent is waited for.' : undefined} />
+        <TextArea label="What may be left behind" required rows={2} most={2000} value={risk} onChange={setRisk} hint="The risk that you accept. The certificate states it." error={risk.trim() === '' ? 'Say what may be left behind; otherwise the operation waits for the agent.' : undefined} />
       )}
     </>
   )

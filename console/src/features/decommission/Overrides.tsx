@@ -16,7 +16,7 @@ type Detail = Schemas['DecommissionDetailView']
 export function FollowUps({ of }: { of: Detail['follow_ups'] }) {
   if (of.length === 0) return null
   return (
-    <Card title={<>Left to somebody <Badge tone="warn">{of.length}</Badge></>}>
+    <Card title={<>Follow-up work <Badge tone="warn">{of.length}</Badge></>}>
       <ul className="flex flex-col divide-y divide-line">
         {of.map((f) => (
           <li key={f.stage + f.what} className="py-2 text-sm first:pt-0 last:pb-0">
@@ -40,13 +40,13 @@ export function FollowUps({ of }: { of: Detail['follow_ups'] }) {
 export function Overrides({ of, stages }: { of: Detail['overrides']; stages: Stage[] }) {
   if (of.length === 0) return null
   return (
-    <Card title={<>Gone on without <Badge tone="bad">{of.length}</Badge></>}>
+    <Card title={<>Overridden stages <Badge tone="bad">{of.length}</Badge></>}>
       <ul className="flex flex-col divide-y divide-line">
         {of.map((o) => (
           <li key={`${o.epoch} ${o.stage}`} className="py-2 text-sm first:pt-0 last:pb-0">
             <p className="font-medium">{stages.find((s) => s.name === o.stage)?.title ?? o.stage}</p>
             <p>
-              <span className="text-muted">Risk that stays: </span>
+              <span className="text-muted">Remaining risk: </span>
               {o.residual_risk}
             </p>
             <p className="text-muted">
@@ -68,7 +68,7 @@ export function OverrideOffer({ of, onDone }: { of: Detail; onDone: () => void }
   return (
     <>
       {offer && (
-        <Note tone="warn" title="Going on without this stage is possible" actions={may('decommission:manage') && <Button onClick={() => setAsked({ ...offer, title: of.explanation.stage_title })}>Go on without it …</Button>}>
+        <Note tone="warn" title="You can continue without this stage" actions={may('decommission:manage') && <Button onClick={() => setAsked({ ...offer, title: of.explanation.stage_title })}>Continue without it …</Button>}>
           <p>{offer.does}</p>
         </Note>
       )}
@@ -86,7 +86,7 @@ function OverrideDialog({ of, asked: { stage, does, title }, onDone, onClose }: 
   const doing = useMutation({
     mutationFn: () => got(api.POST('/api/v1/admin/decommissions/{decommission_id}/override', { params: { path: { decommission_id: of.decommission_id } }, body: { stage, also: of.explanation.override?.also, reason: reason.trim(), residual_risk: risk.trim() } })),
     onSuccess: () => {
-      say(`${of.hostname} goes on without ${title}.`, 'warn')
+      say(`${of.hostname} continues without ${title}.`, 'warn')
       onDone()
       onClose()
     },
@@ -96,19 +96,19 @@ function OverrideDialog({ of, asked: { stage, does, title }, onDone, onClose }: 
     doing.mutate()
   }
   return (
-    <Dialog title={`Go on without: ${title}`} onClose={onClose}>
+    <Dialog title={`Continue without: ${title}`} onClose={onClose}>
       <form onSubmit={submit} className="flex flex-col gap-4">
         <p className="text-sm">{does}</p>
-        <TextArea label="Risk that stays" required rows={2} value={risk} onChange={setRisk} hint="What may be left behind, in words. It stands in the certificate, for whoever gets the machine." placeholder="disks still hold data of the last tenant; they are shredded" />
+        <TextArea label="Remaining risk" required rows={2} value={risk} onChange={setRisk} hint="Describe what may be left behind. The certificate states it for whoever gets the machine next." placeholder="disks still hold data of the last tenant; they are shredded" />
         <ReasonField value={reason} onChange={setReason} hint="Kept in the audit log and the certificate, with your name." />
-        <TextField label={`Type “${of.hostname}” to go on`} required value={typed} onChange={setTyped} />
+        <TextField label={`Type “${of.hostname}” to confirm`} required value={typed} onChange={setTyped} />
         {doing.error && <ProblemNote error={doing.error} />}
         <div className="flex justify-end gap-2">
           <Button onClick={onClose} disabled={doing.isPending}>
             Keep as it is
           </Button>
           <Button type="submit" look="danger" busy={doing.isPending} disabled={reason.trim() === '' || risk.trim() === '' || typed.trim() !== of.hostname}>
-            Go on without it
+            Continue without it
           </Button>
         </div>
       </form>

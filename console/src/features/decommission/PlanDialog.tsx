@@ -38,7 +38,7 @@ export function PlanDialog({ nodeId, mode, onMode, onClose }: Props) {
         {node.error && <ProblemNote error={node.error} onRetry={() => void node.refetch()} />}
         <p className="text-sm">
           The node is <State of="node" is={node.data.status} />
-          {node.data.held_by && <> and held by {node.data.held_by}</>}. Choose what is to be done; nothing begins before you have seen the plan and said why.
+          {node.data.held_by && <> and held by {node.data.held_by}</>}. Choose what to do; nothing starts before you have seen the plan and given a reason.
         </p>
         <ModeChoice mode={mode} onMode={onMode} known={known} status={node.data.status} />
         {mode && <Depth mode={mode} choices={choices} onChoices={setChoices} />}
@@ -85,7 +85,7 @@ function PlanView({ plan }: { plan: Plan }) {
         </Note>
       )}
       <div>
-        <h3 className="font-semibold">What happens to it</h3>
+        <h3 className="font-semibold">What happens</h3>
         <ul className="mt-1 flex flex-col gap-1">
           {plan.effects.map((e) => (
             <li key={e} className="flex items-start gap-2">
@@ -112,9 +112,9 @@ function PlanView({ plan }: { plan: Plan }) {
         of={[
           ['Then the node is', plan.ends],
           ['Usually takes', plan.usually],
-          ['Goes by the profile', plan.profile ?? ''],
-          ['Serves again', plan.keep_out_of_service ? 'when an operator returns it' : ''],
-          ['Accepted', plan.require_hardware_match ? 'only if its hardware is that of its SKU' : ''],
+          ['Profile', plan.profile ?? ''],
+          ['Back in service', plan.keep_out_of_service ? 'when an operator returns it' : ''],
+          ['Accepted', plan.require_hardware_match ? 'only if its hardware matches its SKU' : ''],
           ['Seen in MAAS', plan.maas_status ?? ''],
         ]}
       />
@@ -132,7 +132,7 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
   const doing = useMutation({
     mutationFn: () => begin(plan.node_id, mode, choices, reason.trim(), plan.plan_hash),
     onSuccess: (d) => {
-      say(d.created ? `${modeWords(mode).title}: begun for ${plan.hostname}.` : `${modeWords(mode).title}: under way for ${plan.hostname} already.`)
+      say(d.created ? `${modeWords(mode).title}: started for ${plan.hostname}.` : `${modeWords(mode).title}: already in progress for ${plan.hostname}.`)
       for (const key of ['decommissions', 'nodes', 'fleet']) void queries.invalidateQueries({ queryKey: [key] })
       void navigate({ to: `/decommissions/${d.decommission_id}` })
     },
@@ -140,11 +140,11 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
       if (asRefusal(error).problem.code === 'plan_stale') onStale()
     },
   })
-  if (!may('decommission:manage')) return <p className="text-sm text-muted">You may see plans, but not carry them out.</p>
+  if (!may('decommission:manage')) return <p className="text-sm text-muted">You can see plans, but you are not allowed to carry them out.</p>
   if (plan.blocks.length > 0) {
     return (
       <div className="flex items-center justify-end gap-2 border-t border-line pt-4">
-        <p className="mr-auto text-sm text-muted">Put right what stands in the way first.</p>
+        <p className="mr-auto text-sm text-muted">Fix what is in the way first.</p>
         <Button onClick={onStale}>Look again</Button>
         <Button onClick={onClose}>Keep as it is</Button>
       </div>
@@ -163,10 +163,10 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
   return (
     <form onSubmit={submit} className="flex flex-col gap-4 border-t border-line pt-4">
       <ReasonField value={reason} onChange={setReason} hint="Kept in the audit log, the history of the node and, where there is one, the certificate." />
-      {grave && <TextField label={`Type “${plan.hostname}” to go on: this cannot be undone`} required value={typed} onChange={setTyped} />}
+      {grave && <TextField label={`Type “${plan.hostname}” to confirm: this cannot be undone`} required value={typed} onChange={setTyped} />}
       {doing.error && <ProblemNote error={doing.error} />}
       {changed && (
-        <Note tone="warn" title="The plan above is another one now" actions={<Button onClick={agree}>I have read it</Button>}>
+        <Note tone="warn" title="The plan above has changed" actions={<Button onClick={agree}>I have read it</Button>}>
           Something about the node has changed since you first read it.
         </Note>
       )}

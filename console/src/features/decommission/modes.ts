@@ -6,14 +6,14 @@ export type Mode = Schemas['DecommissionView']['mode']
 export type ModeWords = { title: string; what: string }
 
 const words: Record<Mode, ModeWords> = {
-  soft_reset: { title: 'Soft reset', what: 'Cleans the node for the next tenant: what a tenant left on disks and in the memory of GPUs is removed, and that is proven.' },
-  reimage: { title: 'Reimage', what: 'Releases the machine, erases its disks and installs it anew. The node keeps its id.' },
-  full_decommission: { title: 'Full decommission', what: 'Takes the node out of the inventory for good: the machine is released, erased and switched off.' },
+  soft_reset: { title: 'Soft reset', what: 'Cleans the node for the next tenant: removes what a tenant left on disks and in GPU memory, and verifies that.' },
+  reimage: { title: 'Reimage', what: 'Releases the machine, erases its disks and reinstalls it. The node keeps its id.' },
+  full_decommission: { title: 'Full decommission', what: 'Permanently removes the node from the inventory: the machine is released, erased and switched off.' },
   storage_cleanup: { title: 'Storage cleanup', what: 'Removes what tenants left on the storage of the node, and nothing else.' },
-  drain: { title: 'Drain', what: 'Lets tenants go and puts the node aside as it is. Nothing is cleaned.' },
-  retire: { title: 'Retire', what: 'Lets tenants go, cleans the node and puts it aside. It can be reactivated.' },
+  drain: { title: 'Drain', what: 'Removes tenants from the node and sets it aside as it is. Nothing is cleaned.' },
+  retire: { title: 'Retire', what: 'Removes tenants from the node, cleans it and sets it aside. It can be reactivated.' },
   reactivate: { title: 'Reactivate', what: 'Brings a retired node back into service. One that is not proven clean is cleaned first.' },
-  remove: { title: 'Remove', what: 'Takes a retired node, or one that never enrolled, out of the inventory for good. Its machine is left as it is.' },
+  remove: { title: 'Remove', what: 'Permanently removes a retired node, or one that never enrolled, from the inventory. Its machine is left as it is.' },
 }
 
 export const modes = Object.keys(words) as Mode[]
@@ -57,13 +57,13 @@ export const takesCleanup = (mode: Mode) => mode === 'soft_reset' || mode === 'r
 export const eraseWords: Record<Choices['erase'], string> = {
   none: 'Disks are released as they are.',
   quick: 'The beginning and the end of each disk; tools can still read the rest.',
-  secure: 'All of each disk, with what it supports; may take hours.',
+  secure: 'All of each disk, by the best method it supports; may take hours.',
 }
 
 export const cleanupWords: Record<Choices['cleanup'], string> = {
   none: 'Nothing is removed.',
-  local: 'Destroys temporary and scratch folders and what is on data disks.',
-  weka: 'File systems of Weka are unmounted, and the state and cache of its client are removed; what lies on them is not touched.',
+  local: 'Destroys temporary and scratch folders and everything on data disks.',
+  weka: 'Weka file systems are unmounted, and the client’s state and cache are removed; the data on Weka is not touched.',
   all: 'Both: destroys local folders and data disks, and unmounts Weka.',
 }
 

@@ -49,7 +49,7 @@ export function selectorOf(c: Chosen): Selector | undefined {
 export function asWords(s: Selector, siteName: (id: string) => string): string {
   const parts: string[] = []
   if (s.node_ids) parts.push(`${s.node_ids.length} named ${s.node_ids.length === 1 ? 'node' : 'nodes'}`)
-  if (s.hostname_prefix) parts.push(`name begins with ${s.hostname_prefix}`)
+  if (s.hostname_prefix) parts.push(`name starts with ${s.hostname_prefix}`)
   if (s.site_id) parts.push(`site ${siteName(s.site_id)}`)
   if (s.region_code) parts.push(`region ${s.region_code}`)
   if (s.sku_id) parts.push(`SKU ${s.sku_id}`)

@@ -33,7 +33,7 @@ export function Cards({ summary }: { summary: Summary }) {
           <Stat key={c.counted} label={c.label} value={amount.format(summary[c.counted])} hint={c.hint} onSelect={nodes({ [c.counted]: 'true' })} />
         ))}
       </Row>
-      <Row title="Jobs under way">
+      <Row title="Jobs in progress">
         {jobFamilies.map((f) => (
           <Stat key={f} label={titleAt(`/${f}s`)} value={amount.format(jobs[`${f}s_running`])} onSelect={() => void navigate({ to: `/${f}s` })} />
         ))}

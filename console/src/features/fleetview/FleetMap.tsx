@@ -38,7 +38,7 @@ export function FleetMap({ summary }: { summary?: Summary }) {
       </div>
       {map.error && <ProblemNote error={map.error} onRetry={() => void map.refetch()} />}
       {!asTable && <Legend summary={summary} shown={shown} onToggle={toggle} />}
-      {map.data.truncated && <Note tone="warn" title="This is not the whole fleet">The map shows the first {map.data.nodes.length} nodes. Choose a site in the table of nodes for the others.</Note>}
+      {map.data.truncated && <Note tone="warn" title="This is not the whole fleet">The map shows the first {map.data.nodes.length} nodes. To see the others, filter the table of nodes by site.</Note>}
       {wanted.map((h) => (
         <HallCard key={h.key} hall={h}>
           {h.total === 0 ? (
@@ -50,7 +50,7 @@ export function FleetMap({ summary }: { summary?: Summary }) {
           )}
         </HallCard>
       ))}
-      <p className="text-xs text-muted">{live ? 'States as they are; findings and jobs as of' : 'Not live: all of it as of'} {exact(map.data.as_of)}.</p>
+      <p className="text-xs text-muted">{live ? 'States are live; findings and jobs as of' : 'Not live: everything as of'} {exact(map.data.as_of)}.</p>
     </section>
   )
 }

@@ -22,7 +22,7 @@ export function Legend({ summary, shown, onToggle }: { summary?: Summary; shown:
       <ul aria-label="Shapes" className="flex flex-wrap gap-x-4 gap-y-1 text-muted">
         <Shape title="critical finding" kind="cross" />
         <Shape title="warning" kind="dot" />
-        <Shape title="job under way" kind="hollow" />
+        <Shape title="job in progress" kind="hollow" />
         <Shape title="job parked" kind="core" />
       </ul>
     </div>

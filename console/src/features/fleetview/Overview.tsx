@@ -18,8 +18,8 @@ export default function Overview() {
   if (!may('node:read')) {
     return (
       <Page title="Welcome">
-        <Empty title="The fleet is not yours to see" action={<LinkButton to="/access">Your tenants and projects</LinkButton>}>
-          You hold no role on the platform. What you have access to is under Access.
+        <Empty title="You do not have access to the fleet" action={<LinkButton to="/access">Your tenants and projects</LinkButton>}>
+          You have no platform role. What you do have access to is listed under Access.
         </Empty>
       </Page>
     )
@@ -47,9 +47,9 @@ function Fleet() {
       <BreakerBanner />
       {summary.isPending && <Loading what="the fleet" />}
       {summary.error && !summary.data && <ProblemNote error={summary.error} onRetry={() => void summary.refetch()} />}
-      {summary.data && nodes > 0 && <Cards summary={summary.data} />}
       {summary.data && nodes === 0 && <Teach sites={summary.data.sites.length} />}
       <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} batches={Object.fromEntries(batchFamilies.map((f, i) => [f, batches[i]?.data?.items]))} pending={pending} unknown={unknown} />
+      {summary.data && nodes > 0 && <Cards summary={summary.data} />}
       {nodes > 0 && <FleetMap summary={summary.data} />}
     </Page>
   )

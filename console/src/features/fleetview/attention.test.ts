@@ -21,7 +21,7 @@ describe('matters', () => {
     })
     expect(found.map((m) => [m.title, m.to])).toEqual([
       ['1 onboarding is parked', '/onboardings'],
-      ['lab: MAAS is not heard', '/drift'],
+      ['lab: MAAS does not answer', '/drift'],
       ['2 nodes are offline', '/nodes'],
     ])
     expect(found[1]?.detail).toBe('no answer')
@@ -49,7 +49,7 @@ describe('matters', () => {
         { task_queue: 'gpuaas', kind: 'activity', pollers: 0, backlog: 0, oldest_age_seconds: 0 },
       ],
     } as unknown as Schemas['SystemStatus']
-    expect(matters({ system }).map((m) => m.title)).toEqual(['Nobody works on gpuaas', 'Work has waited for 1 min 35 s'])
+    expect(matters({ system }).map((m) => m.title)).toEqual(['No worker is running for gpuaas', 'Work has been waiting for 1 min 35 s'])
     const calmly = { ...system, outbox: [{ destination: 'nats', pending: 0, failed: 0, oldest_age_seconds: 95 }], workers: [{ task_queue: 'gpuaas', kind: 'workflow', pollers: 1, backlog: 1, oldest_age_seconds: 2 }] } as Schemas['SystemStatus']
     expect(matters({ system: calmly })).toEqual([])
   })

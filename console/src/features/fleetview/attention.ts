@@ -32,14 +32,14 @@ function ofSystem(system: Known['system']): Matter[] {
   if (!system) return []
   const out: Matter[] = (system.dependencies ?? [])
     .filter((d) => !d.up)
-    .map((d) => ({ key: `dependency ${d.name}`, tone: 'bad', title: `${d.name} is down`, detail: d.message ?? 'The control plane does not work without it.', to: '/system' }))
-  if (!system.ready && out.length === 0) out.push({ key: 'not ready', tone: 'bad', title: 'The control plane is not ready', detail: 'Something that it needs is not there.', to: '/system' })
+    .map((d) => ({ key: `dependency ${d.name}`, tone: 'bad', title: `${d.name} is down`, detail: d.message ?? 'The control plane cannot work without it.', to: '/system' }))
+  if (!system.ready && out.length === 0) out.push({ key: 'not ready', tone: 'bad', title: 'The control plane is not ready', detail: 'Something it depends on is not available.', to: '/system' })
   const dead = (system.outbox ?? []).reduce((n, b) => n + b.failed, 0)
   const idle = [...new Set(system.workers.filter((w) => w.pollers === 0).map((w) => w.task_queue))]
-  if (idle.length > 0) out.push({ key: 'no worker', tone: 'bad', title: `Nobody works on ${idle.join(', ')}`, detail: 'Jobs stand still. Start a process with role worker.', to: '/system' })
+  if (idle.length > 0) out.push({ key: 'no worker', tone: 'bad', title: `No worker is running for ${idle.join(', ')}`, detail: 'Jobs are not moving. Start a process with the role worker.', to: '/system' })
   const late = Math.max(0, ...[...(system.outbox ?? []).filter((b) => b.pending > 0), ...system.workers.filter((w) => w.backlog > 0)].map((b) => b.oldest_age_seconds))
-  if (late > lateAfter) out.push({ key: 'late', tone: 'warn', title: `Work has waited for ${span(late)}`, detail: 'It should take moments. See what is behind.', to: '/system' })
-  if (dead > 0) out.push({ key: 'dead letters', tone: 'warn', title: many(dead, 'dead letter', 'dead letters'), detail: 'A message that could not be delivered waits for a decision.', to: '/system' })
+  if (late > lateAfter) out.push({ key: 'late', tone: 'warn', title: `Work has been waiting for ${span(late)}`, detail: 'This should take moments. See which part is behind.', to: '/system' })
+  if (dead > 0) out.push({ key: 'dead letters', tone: 'warn', title: many(dead, 'dead letter', 'dead letters'), detail: 'Messages that could not be delivered need a decision.', to: '/system' })
   return out
 }
 
@@ -52,16 +52,16 @@ function ofSites(reconciliation: Known['reconciliation']): Matter[] {
         key: `breaker ${site.site_id}`,
         tone: 'bad',
         title: `${site.name}: the circuit breaker is open`,
-        detail: `${many(site.breaker.nodes.length, 'node', 'nodes')} would have been quarantined at once. Confirm or dismiss.`,
+        detail: `${many(site.breaker.nodes.length, 'node', 'nodes')} would have been quarantined at the same time. Confirm or dismiss.`,
         to: '/drift',
         search,
       })
     }
     if (site.breaker?.confirmed_at) {
-      out.push({ key: `breaker ${site.site_id}`, tone: 'info', title: `${site.name}: nodes are being quarantined`, detail: `${many(site.breaker.nodes.length, 'node', 'nodes')} of a circuit breaker that was confirmed.`, to: '/drift', search })
+      out.push({ key: `breaker ${site.site_id}`, tone: 'info', title: `${site.name}: nodes are being quarantined`, detail: `${many(site.breaker.nodes.length, 'node', 'nodes')} held back by a circuit breaker that was then confirmed.`, to: '/drift', search })
     }
     if (site.stale) {
-      out.push({ key: `unheard ${site.site_id}`, tone: 'warn', title: `${site.name}: MAAS is not heard`, detail: site.last_error?.message ?? 'It has not told all that was asked for long.', to: '/drift', search })
+      out.push({ key: `unheard ${site.site_id}`, tone: 'warn', title: `${site.name}: MAAS does not answer`, detail: site.last_error?.message ?? 'It has not answered every question for a long time.', to: '/drift', search })
     }
   }
   return out
@@ -77,7 +77,7 @@ function ofFleet(summary: Known['summary']): Matter[] {
   const parked = { status: 'failed' }
   for (const f of jobFamilies) {
     const n = jobs[`${f}s_parked`]
-    if (n > 0) out.push({ key: `${f}s`, tone: 'bad', title: `${many(n, `${f} is`, `${f}s are`)} parked`, detail: keeps[f] ?? 'Each waits for an operator to act.', to: `/${f}s`, search: parked })
+    if (n > 0) out.push({ key: `${f}s`, tone: 'bad', title: `${many(n, `${f} is`, `${f}s are`)} parked`, detail: keeps[f] ?? 'Each is waiting for an operator.', to: `/${f}s`, search: parked })
   }
   if (findings.critical > 0) {
     out.push({ key: 'findings', tone: 'bad', title: many(findings.critical, 'critical finding', 'critical findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { tab: 'findings', severity: 'critical' } })
@@ -104,5 +104,5 @@ function batchOf(kind: BatchFamily, total: number) {
 function ofBatches(kind: BatchFamily, batches: Batch[] = []): Matter[] {
   return batches
     .filter((b) => b.state === 'halted')
-    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `${batchOf(kind, b.total)} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. It begins no more until somebody decides.`, to: `/${kind}-batches/${b.batch_id}` }))
+    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `${batchOf(kind, b.total)} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. No more start until somebody decides.`, to: `/${kind}-batches/${b.batch_id}` }))
 }

@@ -21,9 +21,9 @@ export function BatchHeader<T extends Job>({ store, stages, total, status, onSta
       <Progress counts={counts} total={total} />
       <div className="flex flex-wrap gap-2">
         {stat('completed', done, 'completed', counts.with_gaps > 0 ? 'warn' : 'ok')}
-        {counts.with_gaps > 0 && <Stat label="of these with gaps" value={counts.with_gaps} tone="warn" hint="Less was done than was asked for." />}
+        {counts.with_gaps > 0 && <Stat label="of these with gaps" value={counts.with_gaps} tone="warn" hint="Less was done than requested." />}
         {stat('running', counts.running, 'running', 'info')}
-        {counts.compensating > 0 && stat('being undone', counts.compensating, 'compensating', 'info')}
+        {counts.compensating > 0 && stat('rolling back', counts.compensating, 'compensating', 'info')}
         {stat('pending', counts.pending, 'pending', 'idle')}
         {stat('parked', parked, 'failed', 'bad')}
         {counts.cancelled > 0 && stat('cancelled', counts.cancelled, 'cancelled', 'idle')}
@@ -64,8 +64,8 @@ function Pace<T extends Job>({ store, stages }: { store: BoardStore<T>; stages: 
   const end = secondsLeft === undefined || secondsLeft === 0 ? undefined : new Date(now + secondsLeft * 1000).toISOString()
   return (
     <>
-      <Stat label="per hour" value={perHour === undefined ? '–' : perHour < 10 ? perHour.toFixed(1) : Math.round(perHour)} hint="Completed, over the last hour at most" />
-      <Stat label="expected to last" value={end && secondsLeft !== undefined ? span(secondsLeft) : '–'} hint={end ? `Until about ${exact(end)}, when as many run at once as now; parked ones are not waited for.` : 'Not known yet, or nothing is left to wait for.'} />
+      <Stat label="per hour" value={perHour === undefined ? '–' : perHour < 10 ? perHour.toFixed(1) : Math.round(perHour)} hint="Completed during the last hour" />
+      <Stat label="expected time left" value={end && secondsLeft !== undefined ? span(secondsLeft) : '–'} hint={end ? `Until about ${exact(end)}, if as many keep running in parallel as now; parked ones are not counted.` : 'Not known yet, or nothing is left to do.'} />
     </>
   )
 }

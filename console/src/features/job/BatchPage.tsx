@@ -58,30 +58,30 @@ export function BatchPage({ kind, batch, stages, read, problem, title, lead, abo
       <Stopped kind={kind} batch={batch} />
       {children}
       {batch.state === 'settled' && batch.failed > 0 && (
-        <Note tone="bad" title={`${batch.failed} of ${batch.total} ${batch.failed === 1 ? 'waits' : 'wait'} for you`} actions={<Button onClick={() => setSearch({ status: 'failed' })}>Show them</Button>}>
-          Everything else has ended. Each of them says what to do.
+        <Note tone="bad" title={`${batch.failed} of ${batch.total} ${batch.failed === 1 ? 'is' : 'are'} waiting for you`} actions={<Button onClick={() => setSearch({ status: 'failed' })}>Show them</Button>}>
+          Everything else has finished. Each of these says what to do.
         </Note>
       )}
       <RecoverMany kind={kind} store={store} stages={stages} {...recovery} />
       <BatchHeader store={store} stages={stages} total={batch.total} status={status} onStatus={(s) => setSearch({ status: s })} />
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <CheckField label="Parked on top" value={parkedFirst} onChange={(on) => setSearch({ parked: on ? 'first' : '' })} />
+        <CheckField label="Parked first" value={parkedFirst} onChange={(on) => setSearch({ parked: on ? 'first' : '' })} />
         <StageLegend />
       </div>
       <BoardReading of={query} />
       {query.isPending ? (
         <Loading what={`the ${unit}s`} />
       ) : (
-        <JobBoard kind={kind} store={store} stages={stages} height={batch.total > 15 ? '65vh' : undefined} empty={<Empty title={`No ${unit} of this batch is so`} action={<Button onClick={() => setSearch({ status: '' })}>Show all</Button>} />} />
+        <JobBoard kind={kind} store={store} stages={stages} height={batch.total > 15 ? '65vh' : undefined} empty={<Empty title={`No ${unit} of this batch matches`} action={<Button onClick={() => setSearch({ status: '' })}>Show all</Button>} />} />
       )}
       <Card title="About this batch">
         <Facts
           of={[
             ...about,
-            ['At once', batch.max_parallel],
-            ['May fail', batch.max_failures ?? 'any number'],
-            ['Asked for by', <Who key="who" id={batch.requested_by} />],
-            ['Asked for', <When key="at" at={batch.requested_at} exactly />],
+            ['In parallel', batch.max_parallel],
+            ['Failures allowed', batch.max_failures ?? 'any number'],
+            ['Requested by', <Who key="who" id={batch.requested_by} />],
+            ['Requested', <When key="at" at={batch.requested_at} exactly />],
             ['Id', <span key="id" className="font-mono text-xs">{batch.batch_id}</span>],
           ]}
         />
@@ -92,7 +92,7 @@ export function BatchPage({ kind, batch, stages, read, problem, title, lead, abo
 
 const stepWords: Record<StepName, { button: string; does: string; done: string }> = {
   pause: { button: 'Pause …', does: 'Pause', done: 'The batch is paused.' },
-  resume: { button: 'Resume …', does: 'Resume', done: 'The batch goes on.' },
+  resume: { button: 'Resume …', does: 'Resume', done: 'The batch continues.' },
   cancel: { button: 'Cancel …', does: 'Cancel the batch', done: 'The batch is being cancelled.' },
 }
 
@@ -100,12 +100,12 @@ const stepWords: Record<StepName, { button: string; does: string; done: string }
 function Stopped({ kind, batch }: { kind: Kind; batch: Batch }) {
   const unit = kind.unit.toLowerCase()
   if (batch.state === 'halted') {
-    return <Note tone="bad" title={`Halted: ${batch.pause_reason ?? 'too many failed'}`}>No further {unit} is begun until you resume it. Look at those that failed first.</Note>
+    return <Note tone="bad" title={`Halted: ${batch.pause_reason ?? 'too many failed'}`}>No further {unit} starts until you resume it. Look at the failed ones first.</Note>
   }
   if (batch.state !== 'paused' || !batch.paused_at) return null
   return (
-    <Note tone="warn" title={`Paused${batch.paused_by_name ? ` by ${batch.paused_by_name}` : ''}: no further ${unit} is begun`}>
-      {batch.pause_reason && <>{batch.pause_reason}. </>}For <Elapsed from={batch.paused_at} />. Those that are running go on.
+    <Note tone="warn" title={`Paused${batch.paused_by_name ? ` by ${batch.paused_by_name}` : ''}: no further ${unit} starts`}>
+      {batch.pause_reason && <>{batch.pause_reason}. </>}For <Elapsed from={batch.paused_at} />. Those already running continue.
     </Note>
   )
 }
@@ -113,14 +113,14 @@ function Stopped({ kind, batch }: { kind: Kind; batch: Batch }) {
 function stepsOf(kind: Kind, batch: Batch, cancels: string): Step[] {
   const unit = kind.unit.toLowerCase()
   const all = `${batch.total} ${batch.total === 1 ? unit : `${unit}s`}`
-  const cancel: Step = { name: 'cancel', title: `Cancel the batch: ${all}`, text: `Those that have not begun are cancelled at once. ${cancels}` }
+  const cancel: Step = { name: 'cancel', title: `Cancel the batch: ${all}`, text: `Those that have not started are cancelled immediately. ${cancels}` }
   switch (batch.state) {
     case 'halted':
-      return [{ name: 'resume', title: 'Go on in spite of what failed', text: 'The batch goes on in spite of what has failed so far, and is halted again when more than that fails.' }, cancel]
+      return [{ name: 'resume', title: 'Continue despite the failures', text: 'The batch continues despite the failures so far, and halts again if more than that fail.' }, cancel]
     case 'paused':
-      return [{ name: 'resume', title: `Resume: ${all}`, text: 'Those that wait are begun again, as many at once as the limits allow.' }, cancel]
+      return [{ name: 'resume', title: `Resume: ${all}`, text: 'Waiting ones start again, as many in parallel as the limits allow.' }, cancel]
     default:
-      return [{ name: 'pause', title: `Pause: ${all}`, text: `No further ${unit} is begun. Those that are running go on.` }, cancel]
+      return [{ name: 'pause', title: `Pause: ${all}`, text: `No further ${unit} starts. Those already running continue.` }, cancel]
   }
 }
 

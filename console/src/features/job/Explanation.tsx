@@ -8,9 +8,9 @@ import { isOver, isParked, type Job, type JobDetail } from './job'
 /** Explanation says how a job stands in words: what it waits for, what was seen, and what to do first. */
 export function Explanation({ of: { explanation: of, failure, observed } }: { of: JobDetail }) {
   const lines: [string, ReactNode][] = []
-  if (of.expected) lines.push(['It waits for', of.expected])
+  if (of.expected) lines.push(['Waiting for', of.expected])
   if (of.observed) lines.push(['Seen', <Since key="seen" text={of.observed} since={of.observed_since} until={observed.at} />])
-  if (of.waiting_since) lines.push([isOver(of.status) ? 'Ended' : 'So since', <Moment key="since" at={of.waiting_since} />])
+  if (of.waiting_since) lines.push([isOver(of.status) ? 'Ended' : 'Since', <Moment key="since" at={of.waiting_since} />])
   // What was seen usually ends with what went wrong: that is said once.
   if (failure && !of.observed.includes(failure.error_message)) lines.push(['What went wrong', failure.error_message])
   if (of.likely_cause) lines.push(['Likely cause', of.likely_cause])
@@ -18,7 +18,7 @@ export function Explanation({ of: { explanation: of, failure, observed } }: { of
   // The control plane writes so what reached its goal with less than was asked for.
   const fell = isOver(of.status) && of.summary.includes('LESS')
   return (
-    <section aria-label="How it stands" className="overflow-hidden rounded-lg border border-line bg-surface">
+    <section aria-label="Current state" className="overflow-hidden rounded-lg border border-line bg-surface">
       <p role={isParked(of.status) ? 'alert' : 'status'} className={`px-4 py-3 text-sm font-medium ${toneSoft[fell ? 'warn' : toneOf('job', of.status)]}`}>
         {of.summary}
       </p>
@@ -65,8 +65,8 @@ export function Observed({ of }: { of: Job['observed'] }) {
     <Card title="Seen in MAAS">
       <Facts
         of={[
-          ['Status', of.maas_status ? <Badge key="s">{of.maas_status}</Badge> : of.at ? 'MAAS has no such machine' : 'not looked yet'],
-          ['So since', of.since && <Moment key="since" at={of.since} />],
+          ['Status', of.maas_status ? <Badge key="s">{of.maas_status}</Badge> : of.at ? 'MAAS has no such machine' : 'not checked yet'],
+          ['Since', of.since && <Moment key="since" at={of.since} />],
           ['Power', of.maas_power],
           ['Addresses', of.maas_ips.length > 0 ? of.maas_ips.map((ip) => <Code key={ip}>{ip}</Code>) : ''],
           ['As of', <When key="at" at={of.at} />],

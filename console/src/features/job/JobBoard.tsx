@@ -29,7 +29,7 @@ export function BoardReading({ of }: { of: UseQueryResult }) {
   if (of.error || of.isPending || of.isFetchedAfterMount) return <Outdated of={of} />
   return (
     <p role="status" className="text-xs text-muted">
-      Being read again: what you see is as of <When at={new Date(of.dataUpdatedAt).toISOString()} />.
+      Reading again: what you see is as of <When at={new Date(of.dataUpdatedAt).toISOString()} />.
     </p>
   )
 }
@@ -55,8 +55,8 @@ function columnsOf<T extends Job>(kind: Kind, store: BoardStore<T>, stages: Stag
 }
 
 export function StageName({ row, title }: { row: Pick<Job, 'status' | 'current_stage' | 'current_attempt' | 'stage_number'>; title?: string }) {
-  if (row.status === 'pending') return <span className="text-muted">waits for a place</span>
-  if (row.status === 'compensating') return <>undoing what was done</>
+  if (row.status === 'pending') return <span className="text-muted">waiting for a slot</span>
+  if (row.status === 'compensating') return <>rolling back</>
   if (isOver(row.status) && row.status !== 'cancelled') return <span className="text-muted">–</span>
   return (
     <span title={title ?? row.current_stage}>
@@ -77,12 +77,12 @@ export function Expected({ row, stages }: { row: Job; stages: Stage[] }) {
   if (isOver(row.status)) return <span className="text-muted">–</span>
   if (isLate(row, stages, now)) return <span className="text-warn" title="This stage has taken more than twice as long as it typically does.">overdue</span>
   const left = remaining(row, stages, now)
-  if (left === undefined) return <span title="Not known: a stage that lies ahead has not been passed before, or it waits for you.">–</span>
+  if (left === undefined) return <span title="Not known: a stage ahead has never been completed before, or it is waiting for you.">–</span>
   return <>{left < 1 ? 'any moment' : `${span(left)} more`}</>
 }
 
 function Trouble({ row, to }: { row: Job; to: string }) {
-  if (!isParked(row.status)) return row.pending_action && !isOver(row.status) ? <span className="text-muted">asked for: {actionTitle(row.pending_action)}</span> : null
+  if (!isParked(row.status)) return row.pending_action && !isOver(row.status) ? <span className="text-muted">requested: {actionTitle(row.pending_action)}</span> : null
   return (
     <span className="flex min-w-0 items-center gap-2">
       {row.recommended_action && (

@@ -23,7 +23,7 @@ export function JobFilters({ kind, search, setSearch, children }: { kind: Kind; 
   const find = useCallback((hostname: string) => setSearch({ hostname }), [setSearch])
   return (
     <div className={`grid gap-3 ${children ? 'sm:grid-cols-3 lg:grid-cols-5 lg:max-w-5xl' : 'sm:grid-cols-3 lg:max-w-3xl'}`}>
-      <FilterText label={kind.unit} placeholder="name begins with" value={search.hostname ?? ''} onChange={find} />
+      <FilterText label={kind.unit} placeholder="name starts with" value={search.hostname ?? ''} onChange={find} />
       {children}
       <SelectField label="Status" value={search.status ?? ''} onChange={(status) => setSearch({ status })} options={statusChoices} />
       <SelectField label="Site" value={search.site ?? ''} onChange={(site) => setSearch({ site })} options={[{ value: '', label: 'Any site' }, ...sites.map((s) => ({ value: s.site_id, label: s.name }))]} />
@@ -59,7 +59,7 @@ export function JobLists<T extends Job, B extends Batch>({ kind, all, parked, ba
       <Outdated of={outdatedOf(all, parked, batches)} />
       {children}
       {parked.rows.length > 0 && (
-        <Section title="Parked: they wait for you" count={parked.rows.length} more={parked.hasMore}>
+        <Section title="Parked: waiting for you" count={parked.rows.length} more={parked.hasMore}>
           <Table {...jobs} label={`Parked ${kind.job.toLowerCase()}s`} columns={parkedColumns} rows={parked.rows} more={parked.more} stale={parked.stale} />
         </Section>
       )}
@@ -69,8 +69,8 @@ export function JobLists<T extends Job, B extends Batch>({ kind, all, parked, ba
         </Section>
       )}
       {!unread && (
-        <Section title={filtered ? 'What fits' : 'All, newest first'} count={all.rows.length} more={all.hasMore}>
-          <Table {...jobs} label={`${kind.job}s`} columns={columns} rows={all.rows} more={all.more} stale={all.stale} empty={<Empty title="Nothing fits">{otherwise}</Empty>} />
+        <Section title={filtered ? 'Matching' : 'All, newest first'} count={all.rows.length} more={all.hasMore}>
+          <Table {...jobs} label={`${kind.job}s`} columns={columns} rows={all.rows} more={all.more} stale={all.stale} empty={<Empty title="Nothing matches">{otherwise}</Empty>} />
         </Section>
       )}
     </>
@@ -85,7 +85,7 @@ export function jobColumns<T extends Job>(kind: Kind, stagesOf: (job: T) => Stag
     bar: { key: 'bar', title: 'Stages', width: 'minmax(8rem, 1fr)', cell: (j) => <StageBar status={j.status} gaps={j.outcome === 'with_gaps'} stage={j.current_stage} stages={stagesOf(j)} /> },
     stage: { key: 'stage', title: 'Stage', width: 'minmax(10rem, 1.4fr)', cell: (j) => <StageName row={j} title={stagesOf(j).find((s) => s.name === j.current_stage)?.title} /> },
     took: { key: 'took', title: 'Took', width: '7rem', align: 'right', cell: (j) => <Spent row={j} /> },
-    asked: { key: 'asked', title: 'Asked for', width: '7rem', cell: (j) => <When at={j.requested_at} /> },
+    asked: { key: 'asked', title: 'Requested', width: '7rem', cell: (j) => <When at={j.requested_at} /> },
     since: { key: 'since', title: 'Parked', width: '7rem', cell: (j) => <When at={j.parked_at} /> },
     why: {
       key: 'why',

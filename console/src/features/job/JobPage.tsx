@@ -65,8 +65,8 @@ export function JobPage({ kind, of, stages, events, problem, title, lead, result
         </div>
         <div className="flex min-w-0 flex-col gap-4">
           {facts}
-          <Diagnostics title="What was found out on failing" of={of.failure?.error_details} />
-          <Diagnostics title="What stages found out" of={of.facts} />
+          <Diagnostics title="What was recorded when it failed" of={of.failure?.error_details} />
+          <Diagnostics title="What the stages recorded" of={of.facts} />
         </div>
       </div>
       {evidence}

@@ -25,7 +25,7 @@ const several = (jobs: Job[]) => alike(jobs).filter((g) => g.jobs.length > 1)
 // Changes when other groups, or as many of others, are to be shown.
 const outline = (jobs: Job[]) => several(jobs).map((g) => `${g.key} ${g.jobs.length}`).join('\n')
 
-/** RecoverMany offers what is recommended for all jobs of a batch that are parked for the same cause, with one reason. */
+/** RecoverMany offers what is recommended for all jobs of a batch that are parked for the same reason, with one reason. */
 export function RecoverMany({ kind, store, stages, ...recovery }: Props) {
   const may = useMay()
   useSyncExternalStore(store.watchAll, () => outline(store.all()))
@@ -38,7 +38,7 @@ export function RecoverMany({ kind, store, stages, ...recovery }: Props) {
         <Note
           key={g.key}
           tone="warn"
-          title={`${g.jobs.length} are parked for the same cause`}
+          title={`${g.jobs.length} are parked for the same reason`}
           actions={
             <Button onClick={() => setAsked(g)}>
               {actionTitle(g.action)} for these {g.jobs.length} …
@@ -65,7 +65,7 @@ function Together({ kind, group, recoverMany, explain, onClose }: Recovery & { k
     onSuccess: ({ refused }) => {
       void queries.invalidateQueries({ queryKey: [`${kind.noun}s`] })
       if (refused > 0) return
-      say(`${actionTitle(action)}: asked for ${jobs.length}.`)
+      say(`${actionTitle(action)}: requested for ${jobs.length}.`)
       onClose()
     },
   })
@@ -74,7 +74,7 @@ function Together({ kind, group, recoverMany, explain, onClose }: Recovery & { k
     <Dialog title={`${actionTitle(action)}: ${jobs.length} ${kind.unit.toLowerCase()}s`} onClose={onClose}>
       <ActForm doing={asking} does={`${actionTitle(action)} for ${jobs.length}`} disabled={!offer || offer.safety === 'destroys_data' || reason.trim() === ''} onClose={onClose}>
         {example.error && <ProblemNote error={example.error} onRetry={() => void example.refetch()} />}
-        {example.isPending && <Loading what="what that does" />}
+        {example.isPending && <Loading what="what the action does" />}
         {offer && (
           <div className="flex flex-col gap-2 text-sm">
             <p>For each of them: {offer.does}</p>
@@ -85,8 +85,8 @@ function Together({ kind, group, recoverMany, explain, onClose }: Recovery & { k
             )}
           </div>
         )}
-        {example.data && !offer && <Note tone="warn" title="It is not possible any more">Some of them have gone on, or were dealt with by somebody else. Close this and look again.</Note>}
-        <ul aria-label="Concerned" className="flex max-h-40 flex-wrap gap-x-3 gap-y-1 overflow-auto text-sm text-muted">
+        {example.data && !offer && <Note tone="warn" title="It is no longer possible">Some of them have moved on, or somebody else dealt with them. Close this and look again.</Note>}
+        <ul aria-label="Affected" className="flex max-h-40 flex-wrap gap-x-3 gap-y-1 overflow-auto text-sm text-muted">
           {jobs.map((j) => (
             <li key={idOf(j)}>{j.hostname}</li>
           ))}
@@ -99,7 +99,7 @@ function Together({ kind, group, recoverMany, explain, onClose }: Recovery & { k
 
 function NotAll({ of, onClose }: { of: Acted; onClose: () => void }) {
   return (
-    <Dialog title={`${of.done} of ${of.jobs.length} were asked for`} onClose={onClose}>
+    <Dialog title={`${of.done} of ${of.jobs.length} were requested`} onClose={onClose}>
       <div className="flex flex-col gap-4">
         <Note tone="warn" title="The others were refused" />
         <ul className="flex max-h-80 flex-col gap-1 overflow-auto text-sm">

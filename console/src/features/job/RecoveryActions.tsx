@@ -39,7 +39,7 @@ export function RecoveryActions({ kind, of, recover }: Props) {
   return (
     <div id="actions" ref={place} className="scroll-mt-4">
       <Card title="What can be done now">
-        {!recommended && !isOver(status) && <p className="pb-3 text-sm text-muted">It goes on by itself: nothing has to be done.</p>}
+        {!recommended && !isOver(status) && <p className="pb-3 text-sm text-muted">It continues automatically: you do not need to do anything.</p>}
         <ol className="flex flex-col divide-y divide-line">
           {legal.map((a) => (
             <Offer key={a.action} action={a} best={a.action === recommended} may={may(`${kind.noun}:manage`)} onAsk={() => setAsked(a)} />
@@ -55,7 +55,7 @@ export function RecoveryActions({ kind, of, recover }: Props) {
           confirm={asked.safety === 'destroys_data' ? hostname : undefined}
           act={(reason) => recover(idOf(of), asked.action, reason)}
           onDone={() => {
-            say(`${actionTitle(asked.action)}: asked for ${hostname}.`)
+            say(`${actionTitle(asked.action)}: requested for ${hostname}.`)
             void queries.invalidateQueries({ queryKey: [`${kind.noun}s`] })
           }}
           onClose={() => setAsked(undefined)}
@@ -98,7 +98,7 @@ function Offer({ action, best, may, onAsk }: { action: ExplainedAction; best: bo
 function NotNow({ actions }: { actions: ExplainedAction[] }) {
   return (
     <details className="mt-3 border-t border-line pt-3 text-sm">
-      <summary className="text-muted">Not possible as it stands ({actions.length})</summary>
+      <summary className="text-muted">Not possible right now ({actions.length})</summary>
       <ul className="mt-2 flex flex-col gap-1.5">
         {actions.map((a) => (
           <li key={a.action} className="text-muted">

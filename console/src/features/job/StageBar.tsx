@@ -34,10 +34,10 @@ export const StageBar = memo(function StageBar({ status, gaps, stage, stages }: 
 export function StageLegend() {
   const entries: [Segment, string][] = [
     ['done', 'done'],
-    ['current', 'under way'],
+    ['current', 'in progress'],
     ['failed', 'failed here'],
     ['skipped', 'not needed'],
-    ['ahead', 'to come'],
+    ['ahead', 'not started yet'],
   ]
   return (
     <p className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-muted">

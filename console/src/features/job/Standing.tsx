@@ -33,7 +33,7 @@ export function Standing({ of, stages }: { of: Job; stages: Stage[] }) {
 }
 
 function next(of: Job): string {
-  if (of.pending_action && !isOver(of.status)) return `asked for: ${actionTitle(of.pending_action)}`
+  if (of.pending_action && !isOver(of.status)) return `requested: ${actionTitle(of.pending_action)}`
   if (of.recommended_action) return actionTitle(of.recommended_action)
-  return isOver(of.status) ? '–' : 'goes on by itself'
+  return isOver(of.status) ? '–' : 'continues automatically'
 }

@@ -7,11 +7,11 @@ import { steps, type Attempt, type Step } from './progress'
 import { Who } from './Who'
 
 const outcomes: Record<Attempt['outcome'], { tone: Tone; text: string }> = {
-  running: { tone: 'info', text: 'under way' },
+  running: { tone: 'info', text: 'in progress' },
   succeeded: { tone: 'ok', text: 'done' },
   failed: { tone: 'bad', text: 'failed' },
   skipped: { tone: 'idle', text: 'not needed' },
-  compensated: { tone: 'idle', text: 'undone' },
+  compensated: { tone: 'idle', text: 'rolled back' },
 }
 
 type Props = { job: Pick<Job, 'status' | 'current_stage'>; stages: Stage[]; events: LedgerEvent[] }
@@ -38,7 +38,7 @@ export function Timeline({ job, stages, events }: Props) {
             </p>
           </Place>
         ))}
-        {way.length === 0 && ahead.length === 0 && <li className="text-sm text-muted">Nothing was begun.</li>}
+        {way.length === 0 && ahead.length === 0 && <li className="text-sm text-muted">Nothing has started yet.</li>}
       </ol>
     </Card>
   )
@@ -61,7 +61,7 @@ function Entry({ step, before, stages, goesOn }: { step: Step; before: Step[]; s
   const stage = stages.find((s) => s.name === step.stage)
   const last = step.attempts.at(-1)
   if (!last) return null
-  const outcome = last.outcome === 'running' && !goesOn ? { tone: 'idle' as Tone, text: 'left' } : waived(step.stage, last, before.at(-1)) ? { tone: 'warn' as Tone, text: 'gone on without' } : outcomes[last.outcome]
+  const outcome = last.outcome === 'running' && !goesOn ? { tone: 'idle' as Tone, text: 'left' } : waived(step.stage, last, before.at(-1)) ? { tone: 'warn' as Tone, text: 'overridden' } : outcomes[last.outcome]
   return (
     <Place tone={outcome.tone}>
       <p className="flex flex-wrap items-center gap-x-2 gap-y-1 text-sm">
@@ -74,7 +74,7 @@ function Entry({ step, before, stages, goesOn }: { step: Step; before: Step[]; s
         {step.attempts.length > 1 && <span className="text-xs text-muted">{step.attempts.length} attempts</span>}
         <Duration attempts={step.attempts} typical={stage?.typical_seconds} goesOn={goesOn} />
       </p>
-      {last.outcome === 'running' && goesOn && stage?.expects && <p className="text-xs text-muted">waits until: {stage.expects}</p>}
+      {last.outcome === 'running' && goesOn && stage?.expects && <p className="text-xs text-muted">waiting until: {stage.expects}</p>}
       {step.attempts.map((a, i) => (
         <AttemptLines key={i} attempt={a} several={step.attempts.length > 1} goesOn={goesOn} />
       ))}
@@ -124,7 +124,7 @@ function AttemptLines({ attempt, several, goesOn }: { attempt: Attempt; several:
 }
 
 function Decision({ event }: { event: LedgerEvent }) {
-  const action = event.details?.override ? 'go_on_without_the_stage' : event.details?.action
+  const action = event.details?.override ? 'continue_without_the_stage' : event.details?.action
   const actor = event.details?.actor
   return (
     <Place tone="accent">

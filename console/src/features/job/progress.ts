@@ -50,7 +50,7 @@ export function stoodStillAt(job: Pick<Job, 'status' | 'completed_at' | 'parked_
   return job.completed_at ?? job.parked_at ?? (isOver(job.status) ? job.updated_at : undefined)
 }
 
-/** isLate says whether the present stage takes much longer than it typically does. */
+/** isLate says whether the present stage takes much longer than usual. */
 export function isLate(job: Pick<Job, 'status' | 'current_stage' | 'stage_started_at'>, stages: Stage[], now: number): boolean {
   const stage = stages.find((s) => s.name === job.current_stage)
   if (!isBusy(job.status) || !job.stage_started_at || stage?.typical_seconds === undefined) return false

@@ -18,7 +18,7 @@ export function AddNode({ regions, onClose }: { regions: string[]; onClose: () =
   const adding = useMutation({
     mutationFn: (body: Body) => got(api.POST('/api/v1/admin/nodes', { body })),
     onSuccess: (made) => {
-      say(`Node ${made.node.hostname} is added. It is active as soon as its agent has polled.`)
+      say(`Node ${made.node.hostname} was added. It becomes active as soon as its agent connects.`)
       void queries.invalidateQueries({ queryKey: ['nodes'] })
       void queries.invalidateQueries({ queryKey: ['fleet'] })
     },
@@ -29,7 +29,7 @@ export function AddNode({ regions, onClose }: { regions: string[]; onClose: () =
   // A key pressed in passing must not lose what is shown once.
   const leave = made ? () => setWarned(true) : onClose
   return (
-    <Dialog title={made ? `Node ${made.node.hostname} is added` : 'Add a node by hand'} onClose={leave} wide>
+    <Dialog title={made ? `Node ${made.node.hostname} was added` : 'Add a node by hand'} onClose={leave} wide>
       {made ? <Bootstrap bootstrap={made.bootstrap} nodeId={made.node.node_id} warned={warned} onClose={onClose} /> : <Form regions={regions} busy={adding.isPending} error={adding.error} onSend={(body) => adding.mutate(body)} onClose={onClose} />}
     </Dialog>
   )
@@ -64,18 +64,18 @@ function Form({ regions, busy, error, onSend, onClose }: { regions: string[]; bu
   return (
     <form onSubmit={submit} className="flex flex-col gap-4">
       <p className="text-sm text-muted">
-        For a machine that runs already and is not installed by MAAS. Machines of a site are made nodes by <TextLink to="/onboardings/new">onboarding</TextLink>.
+        For a machine that already runs and is not installed by MAAS. Machines of a site become nodes through <TextLink to="/onboardings/new">onboarding</TextLink>.
       </p>
       {skus.data && names.length === 0 && (
         <Note tone="warn" title="There is no SKU yet">
-          A node is of a kind. Create its SKU first: <TextLink to="/skus">SKUs</TextLink>.
+          Every node has a SKU. Create one first: <TextLink to="/skus">SKUs</TextLink>.
         </Note>
       )}
       <div className="grid gap-4 sm:grid-cols-2">
-        <TextField label="Hostname" required value={of.hostname} onChange={set('hostname')} error={badName ?? refused.hostname} hint="Its name, once in a region." placeholder="c07u31" />
-        <SelectField label="SKU" required value={sku} onChange={set('sku')} options={names.map((s) => ({ value: s.sku_id, label: s.display_name || s.sku_id }))} error={refused.sku} hint="Which kind of machine it is." />
+        <TextField label="Hostname" required value={of.hostname} onChange={set('hostname')} error={badName ?? refused.hostname} hint="Unique within its region." placeholder="c07u31" />
+        <SelectField label="SKU" required value={sku} onChange={set('sku')} options={names.map((s) => ({ value: s.sku_id, label: s.display_name || s.sku_id }))} error={refused.sku} hint="The kind of machine it is." />
         <TextField label="Region" required value={of.region_code} onChange={set('region_code')} list={regions} error={refused.region_code} placeholder="eu-1" />
-        <TextField label="Host" value={of.host} onChange={set('host')} error={refused.host} hint="Where it is reached; its hostname by default." />
+        <TextField label="Host" value={of.host} onChange={set('host')} error={refused.host} hint="The address it is reached at; its hostname by default." />
         <TextField label="SSH port" type="number" value={of.port} onChange={set('port')} error={badPort ?? refused.port} placeholder="22" />
         <TextField label="SSH account" value={of.ssh_username} onChange={set('ssh_username')} error={refused.ssh_username} hint="For people; the control plane does not use it." />
         <SelectField

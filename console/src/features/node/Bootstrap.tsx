@@ -13,7 +13,7 @@ export function Bootstrap({ bootstrap, nodeId, warned, onClose }: { bootstrap: S
   return (
     <div className="flex flex-col gap-4">
       <Note tone="warn" title="This is shown once">
-        It lets one machine join the fleet, works once, and ends <When at={bootstrap.expires_at} /> ({exact(bootstrap.expires_at)}). A new one can be issued on the page of the node.
+        It lets one machine join the fleet, works once and expires <When at={bootstrap.expires_at} /> ({exact(bootstrap.expires_at)}). You can issue a new one on the page of the node.
       </Note>
       <div>
         <p className="mb-1 text-sm font-medium">{bootstrap.command ? 'Run this on the machine, as root' : 'Give the machine this user data for its first boot'}</p>
@@ -27,7 +27,7 @@ export function Bootstrap({ bootstrap, nodeId, warned, onClose }: { bootstrap: S
       <Facts of={[['CA fingerprint', <Code key="ca">{bootstrap.ca_fingerprint}</Code>]]} />
       {warned && !kept && (
         <p role="alert" className="text-sm text-warn">
-          Have you copied it? Say so below, then close this.
+          Have you copied it? Tick the box below, then close this.
         </p>
       )}
       <div className="flex flex-wrap items-center justify-between gap-3">

@@ -38,7 +38,7 @@ export function EditNode({ node, etag, onClose }: { node: Detail; etag: string; 
         }),
       ),
     onSuccess: () => {
-      say(`${node.hostname} is changed.`)
+      say(`${node.hostname} was changed.`)
       void queries.invalidateQueries({ queryKey: ['nodes'] })
       onClose()
     },
@@ -52,13 +52,13 @@ export function EditNode({ node, etag, onClose }: { node: Detail; etag: string; 
     <Dialog title={`Edit ${node.hostname}`} onClose={onClose} wide>
       <form onSubmit={submit} className="flex flex-col gap-4">
         <div className="grid gap-4 sm:grid-cols-2">
-          <TextField label="Host" required value={of.host} onChange={set('host')} error={refused.host} hint="Where it is reached." />
+          <TextField label="Host" required value={of.host} onChange={set('host')} error={refused.host} hint="The address it is reached at." />
           <TextField label="SSH port" type="number" required value={of.port} onChange={set('port')} error={refused.port} />
           <TextField label="SSH account" value={of.ssh_username} onChange={set('ssh_username')} error={refused.ssh_username} hint="For people; the control plane does not use it." />
           <TextField label="GPUs" type="number" required value={of.gpus_total} onChange={set('gpus_total')} error={refused.gpus_total} />
-          <SelectField label="Agent channel" value={of.channel} onChange={set('channel')} options={['stable', 'candidate', 'pinned']} error={refused.agent_channel} hint="Which releases of the agent it takes." />
-          <TextField label="Agent version wanted" value={of.version} onChange={set('version')} error={refused.desired_agent_version} hint="Empty: any." />
-          <SelectField label="Delivered by" value={of.delivery} onChange={set('delivery')} options={['reimage', 'manual_install', 'rebootstrap']} error={refused.desired_delivery_mode} hint="How another agent comes to it." />
+          <SelectField label="Agent channel" value={of.channel} onChange={set('channel')} options={['stable', 'candidate', 'pinned']} error={refused.agent_channel} hint="Which releases of the agent it receives." />
+          <TextField label="Desired agent version" value={of.version} onChange={set('version')} error={refused.desired_agent_version} hint="Empty: any." />
+          <SelectField label="Update method" value={of.delivery} onChange={set('delivery')} options={['reimage', 'manual_install', 'rebootstrap']} error={refused.desired_delivery_mode} hint="How a new agent version is installed." />
         </div>
         {saving.error && <ProblemNote error={saving.error} />}
         <div className="flex justify-end gap-2">

@@ -9,8 +9,8 @@ import { Bootstrap } from './Bootstrap'
 import type { Detail } from './queries'
 
 const explained = {
-  bootstrap: 'It lets this machine enrol as this node. Bootstraps that were issued before and not used stop working.',
-  recovery: 'It gives the agent of this node a new certificate, when its own has expired or was revoked. Tasks that were meant for the node before are void.',
+  bootstrap: 'It lets this machine enrol as this node. Earlier bootstraps that were not used stop working.',
+  recovery: 'It gives the agent of this node a new certificate when its own has expired or was revoked. Tasks that were queued for the node before then become void.',
 }
 
 /** IssueBootstrap issues a bootstrap, or a recovery, and shows it this once. */

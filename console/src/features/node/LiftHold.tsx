@@ -12,9 +12,9 @@ export function LiftHold({ node, onDone, onClose }: { node: Detail; onDone: () =
   const [chosen, setChosen] = useState(holds[0]?.hold_id ?? '')
   const lift = (reason: string) => got(api.POST('/api/v1/admin/nodes/{node_id}/holds/{hold_id}/lift', { params: { path: { node_id: node.node_id, hold_id: chosen } }, body: { reason } }))
   return (
-    <ReasonDialog title={`Lift a hold of ${node.hostname}`} does="Lift it" act={lift} onDone={onDone} onClose={onClose}>
+    <ReasonDialog title={`Lift a hold on ${node.hostname}`} does="Lift it" act={lift} onDone={onDone} onClose={onClose}>
       <SelectField label="Hold" value={chosen} onChange={setChosen} options={holds.map((h) => ({ value: h.hold_id, label: `${words(h.kind)}: ${h.reason}` }))} />
-      <p>When the last hold is lifted, new work may be placed on the node as soon as it is active. A node that is not proven clean is refused.</p>
+      <p>When the last hold is lifted, new work may be placed on the node as soon as it is active. You cannot lift a hold on a node that is not proven clean.</p>
     </ReasonDialog>
   )
 }

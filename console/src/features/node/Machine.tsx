@@ -33,14 +33,14 @@ export function Machine({ node, past }: { node: Known; past: boolean }) {
   if (!bound && !observed && node.onboarding_mode === 'manual') {
     return (
       <Card title="Machine">
-        <p className="text-sm text-muted">Added by hand: it is no machine of MAAS. Its power and installation are not looked at from outside.</p>
+        <p className="text-sm text-muted">Added by hand: it is not a MAAS machine, so its power and installation are not checked from outside.</p>
       </Card>
     )
   }
   if (past && !observed) {
     return (
       <Card title="Machine in MAAS">
-        <p className="text-sm text-muted">It had not been seen from outside yet.</p>
+        <p className="text-sm text-muted">It had not been checked from outside yet.</p>
       </Card>
     )
   }
@@ -48,7 +48,7 @@ export function Machine({ node, past }: { node: Known; past: boolean }) {
     <Card title="Machine in MAAS" actions={bound && <LinkButton look="quiet" to="/drift/$nodeId" params={{ nodeId: node.node_id }}>Drift</LinkButton>}>
       {binding.error && <ProblemNote error={binding.error} onRetry={() => void binding.refetch()} />}
       {binding.data === null && !past && (
-        <Note tone="info">It is bound to no machine of MAAS now.</Note>
+        <Note tone="info">It is not bound to a MAAS machine at the moment.</Note>
       )}
       <Facts
         of={[
@@ -57,13 +57,13 @@ export function Machine({ node, past }: { node: Known; past: boolean }) {
             : ([
                 ['Site', bound ? <TextLink key="s" to="/sites/$siteId" params={{ siteId: bound.site_id }}>{bound.site_name}</TextLink> : undefined],
                 ['System id', bound ? <Code key="i">{bound.maas_system_id}</Code> : undefined],
-                ['Last looked at', bound ? <When key="w" at={bound.last_reconciled_at} /> : undefined],
+                ['Last checked', bound ? <When key="w" at={bound.last_reconciled_at} /> : undefined],
               ] as [string, React.ReactNode][])),
           ['Status', bound?.maas_status ?? (observed ? observed.status || 'not known to the provider' : undefined)],
           ['Power', bound?.maas_power_state ?? observed?.power],
           ['Addresses', observed?.addresses.length ? observed.addresses.join(', ') : undefined],
-          ['Seen so since', observed ? <span key="o"><When at={observed.seen_at} exactly={past} /> by {observed.provider}</span> : undefined],
-          ['Disagrees in', observed ? (observed.findings.length ? observed.findings.map(words).join(', ') : 'nothing') : undefined],
+          ['Unchanged since', observed ? <span key="o"><When at={observed.seen_at} exactly={past} /> by {observed.provider}</span> : undefined],
+          ['Differs in', observed ? (observed.findings.length ? observed.findings.map(words).join(', ') : 'nothing') : undefined],
         ]}
       />
     </Card>

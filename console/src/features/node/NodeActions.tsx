@@ -48,7 +48,7 @@ export function NodeActions({ node, etag }: { node: Detail; etag: string }) {
   const allowed = actionsOf(node).filter((a) => may(a === 'task' ? 'node_task:run' : 'node:manage'))
   const button = (a: Action) => allowed.includes(a) && <Button look={a === 'return_to_service' ? 'primary' : 'plain'} onClick={() => setOpened(a)}>{titles[a]}</Button>
   const more: Entry[] = (['bootstrap', 'recovery', 'revoke'] as const).filter((a) => allowed.includes(a)).map((a) => ({ key: a, title: titles[a], hint: hints[a], onSelect: () => setOpened(a) }))
-  if (may('node:manage') && node.status !== 'deleted') more.unshift({ key: 'edit', title: 'Edit', hint: 'Address, GPUs, the agent that is wanted.', onSelect: () => setOpened('edit') })
+  if (may('node:manage') && node.status !== 'deleted') more.unshift({ key: 'edit', title: 'Edit', hint: 'Address, GPUs, the desired agent version.', onSelect: () => setOpened('edit') })
   if (may('fleet_operation:run') && node.status === 'active') more.unshift({ key: 'operation', title: 'Run an operation', hint: 'Packages, files, services, checks; planned first.', onSelect: () => void navigate({ to: '/operations/new', search: { nodes: node.hostname } }) })
   const plans: Entry[] = turnovers(node).map((t) => ({ key: t.mode, title: called(t.mode), hint: t.hint, onSelect: () => void navigate({ to: '/decommissions', search: { plan: node.node_id, mode: t.mode } }) }))
   return (
@@ -78,28 +78,28 @@ function Opened({ what, onClose, ...shown }: { what: Opened; node: Detail; etag:
   switch (what) {
     case 'hold':
       return (
-        <ReasonDialog title={`Hold ${node.hostname}`} does="Hold it" act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/holds', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is held.`)} onClose={onClose}>
-          <p>Nothing new is placed on it until the hold is lifted. What runs on it goes on, and what else holds it stays. Everybody who looks at the node sees the reason.</p>
+        <ReasonDialog title={`Hold ${node.hostname}`} does="Hold it" act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/holds', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is on hold.`)} onClose={onClose}>
+          <p>No new work is placed on it until the hold is lifted. Work that is running continues, and other holds stay. Everyone who can see the node sees the reason.</p>
         </ReasonDialog>
       )
     case 'unhold':
-      return <LiftHold node={node} onDone={done(`A hold of ${node.hostname} is lifted.`)} onClose={onClose} />
+      return <LiftHold node={node} onDone={done(`A hold on ${node.hostname} was lifted.`)} onClose={onClose} />
     case 'quarantine':
       return (
         <ReasonDialog title={`Quarantine ${node.hostname}`} does="Quarantine it" danger act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/quarantine', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is quarantined.`)} onClose={onClose}>
-          <p>It leaves service until somebody returns it. Nothing on the machine is changed.</p>
+          <p>It is out of service until somebody returns it. Nothing on the machine changes.</p>
         </ReasonDialog>
       )
     case 'return_to_service':
       return (
         <ReasonDialog title={`Return ${node.hostname} to service`} does="Return it" act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/return-to-service', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is in service.`)} onClose={onClose}>
-          <p>It becomes active, and schedulable unless it is held. A node that a tenant had access to must be proven clean first: then reset it instead.</p>
+          <p>It becomes active, and schedulable unless it is held. A node that a tenant had access to must first be proven clean: reset it instead.</p>
         </ReasonDialog>
       )
     case 'revoke':
       return (
         <ReasonDialog title={`Revoke the identity of ${node.hostname}`} does="Revoke it" danger confirm={node.hostname} act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/revoke-identity', { params: { path }, body: { reason } }))} onDone={done(`The certificates of ${node.hostname} are revoked.`)} onClose={onClose}>
-          <p>All its certificates are void at once, its agent is refused, and the node goes offline. It comes back only with a recovery that you issue and run on the machine.</p>
+          <p>All its certificates become void immediately, its agent is refused and the node goes offline. It comes back only with a recovery command that you issue and run on the machine.</p>
         </ReasonDialog>
       )
     case 'bootstrap':

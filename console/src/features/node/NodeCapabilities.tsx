@@ -39,7 +39,7 @@ export function NodeCapabilities({ node }: { node: Known }) {
   const found = node.inspection
   const facts = Object.entries(node.capabilities).sort(([a], [b]) => (a < b ? -1 : 1))
   if (!found) {
-    return <Empty title="Nobody has looked yet">The agent reports what it finds on the machine when it enrols.</Empty>
+    return <Empty title="Nothing has been reported yet">The agent reports what it finds on the machine when it enrols.</Empty>
   }
   const { gpus, disks, nics } = found
   return (
@@ -64,7 +64,7 @@ export function NodeCapabilities({ node }: { node: Known }) {
           ]}
         />
       </Card>
-      <Card title="What the scheduler goes by">
+      <Card title="What the scheduler uses">
         {facts.length === 0 ? <p className="text-sm text-muted">No facts were reported.</p> : <Facts of={facts.map(([name, value]) => [name, <Code key={name}>{value}</Code>])} />}
       </Card>
       <Part title={`GPUs (${gpus?.length ?? 0})`}>

@@ -18,7 +18,7 @@ export function NodeFindings({ node }: { node: Detail }) {
     <div className="flex flex-col gap-4">
       {findings.error && <ProblemNote error={findings.error} onRetry={findings.retry} />}
       {!findings.error && findings.rows.length === 0 && (
-        <Empty title="Nothing was ever found">{node.onboarding_mode === 'maas' ? 'MAAS shows this node as it should be. What changes is found here.' : 'It is no machine of MAAS: there is nothing to compare it with.'}</Empty>
+        <Empty title="No findings yet">{node.onboarding_mode === 'maas' ? 'MAAS shows this node as expected. When that changes, it is listed here.' : 'It is not a MAAS machine, so there is nothing to compare it with.'}</Empty>
       )}
       {present.length > 0 && (
         <div className="flex flex-wrap items-center justify-between gap-2">
@@ -35,7 +35,7 @@ export function NodeFindings({ node }: { node: Detail }) {
       {over.map((f) => (
         <One key={f.finding_id} finding={f} />
       ))}
-      {findings.more && <Button onClick={findings.more}>Read earlier ones</Button>}
+      {findings.more && <Button onClick={findings.more}>Show earlier ones</Button>}
     </div>
   )
 }

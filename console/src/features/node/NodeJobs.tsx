@@ -39,14 +39,14 @@ export function NodeJobs({ node }: { node: Known }) {
   return (
     <Card title="Jobs" className="lg:col-span-2">
       {error && <ProblemNote error={error} />}
-      {jobs.length === 0 && !loading && !error && <p className="text-sm text-muted">No job is known for this node.</p>}
+      {jobs.length === 0 && !loading && !error && <p className="text-sm text-muted">There are no jobs for this node.</p>}
       <ul className="flex flex-col gap-2 text-sm">
         {jobs.map((job) => (
           <li key={idOf(job)} className="flex flex-wrap items-center gap-x-3 gap-y-1">
             <State of="job" is={standingOf(job)} />
             <TextLink to={jobPath({ kind: job.kind, id: idOf(job) })}>{job.mode ? words(job.mode) : job.kind}</TextLink>
             <span className="text-muted">
-              {isOver(job.status) ? '' : `${words(job.current_stage)} · `}asked for <When at={job.requested_at} />
+              {isOver(job.status) ? '' : `${words(job.current_stage)} · `}requested <When at={job.requested_at} />
             </span>
           </li>
         ))}

@@ -82,7 +82,7 @@ function Scheduling({ node }: { node: Known }) {
           of={[
             ['Clean', node.tainted ? <Badge key="t" tone="warn">not proven clean</Badge> : node.root?.accepted_at ? <Badge key="a" tone="warn">risk accepted, not proven</Badge> : node.clean_at ? 'proven' : 'no tenant had access'],
             ['Somebody had', node.root ? (
-              <Badge key="r" tone={node.root.accepted_at ? 'warn' : 'bad'} title={node.root.compromised ? 'Only an installation made after that can testify: reimage it.' : undefined}>
+              <Badge key="r" tone={node.root.accepted_at ? 'warn' : 'bad'} title={node.root.compromised ? 'Only an installation made after that can be trusted: reimage it.' : undefined}>
                 {`root (${node.root.cause.replaceAll('_', ' ')}), ${exact(node.root.at)}`}
               </Badge>
             ) : node.taint_kind],
@@ -116,7 +116,7 @@ function Agent({ node, past }: { node: Known; past: boolean }) {
           ['Reported', build],
           ['Wanted', `${a.desired_agent_version || 'any'} · channel ${a.agent_channel}`],
           ['Update method', a.desired_delivery_mode.replaceAll('_', ' ')],
-          ['Last contact', past ? 'not known for the past' : <When key="l" at={node.last_agent_contact_at} />],
+          ['Last contact', past ? 'not recorded for the past' : <When key="l" at={node.last_agent_contact_at} />],
           ['Certificate ends', a.certificate_not_after ? <CertificateEnd key="c" at={a.certificate_not_after} past={past} /> : 'it has none'],
           ['Verifiers', a.verifier_version ? `version ${a.verifier_version}` : undefined],
           ['Last delivery', a.last_delivery_result ? <span key="d">{a.last_delivery_result} <When at={a.last_delivery_attempt_at} exactly={past} /></span> : 'never tried'],

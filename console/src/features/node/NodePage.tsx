@@ -48,7 +48,7 @@ function OneNode({ node, etag, error }: { node: Detail; etag: string; error: unk
         <>
           {node.hostname}
           {shown && <Badges of={shown} />}
-          {then && <Badge tone="accent">{ofAnother ? 'as it was at another moment' : 'as it was'}</Badge>}
+          {then && <Badge tone="accent">{ofAnother ? 'at another moment' : 'as it was'}</Badge>}
         </>
       }
       lead={

@@ -14,7 +14,7 @@ type Task = Schemas['AgenttaskView']
 const columns: Column<Task>[] = [
   { key: 'type', title: 'Task', width: 'minmax(11rem, 1.2fr)', cell: (t) => <span className="font-medium">{t.type}</span> },
   { key: 'status', title: 'State', width: 'minmax(7rem, 0.6fr)', cell: (t) => <State of="task" is={t.outcome === 'not_applicable' ? t.outcome : t.status} /> },
-  { key: 'created', title: 'Asked for', width: 'minmax(7rem, 0.7fr)', cell: (t) => <When at={t.created_at} /> },
+  { key: 'created', title: 'Requested', width: 'minmax(7rem, 0.7fr)', cell: (t) => <When at={t.created_at} /> },
   { key: 'took', title: 'Took', width: 'minmax(6rem, 0.6fr)', cell: (t) => t.dispatched_at && <Elapsed from={t.dispatched_at} to={t.finished_at} /> },
   { key: 'attempt', title: 'Attempt', width: 'minmax(5rem, 0.5fr)', align: 'right', cell: (t) => `${t.attempt} of ${t.max_attempts}` },
   { key: 'reason', title: 'Reason, or why it failed', width: 'minmax(14rem, 3fr)', cell: (t) => <span title={t.error?.message ?? t.reason} className={t.error ? 'text-bad' : ''}>{t.error?.message ?? t.reason}</span> },
@@ -48,7 +48,7 @@ export function NodeTasks({ nodeId }: { nodeId: string }) {
           more={tasks.more}
           stale={tasks.stale}
           onOpen={(t) => void navigate({ to: '/tasks/$taskId', params: { taskId: t.task_id } })}
-          empty={!tasks.error && <Empty title={status ? 'No task is in this state' : 'It was asked for nothing yet'}>Jobs ask a node to do things as they need them, and operators with Run a task.</Empty>}
+          empty={!tasks.error && <Empty title={status ? 'No task is in this state' : 'No tasks yet'}>Jobs give a node tasks as they need them; operators use Run a task.</Empty>}
         />
       )}
     </div>

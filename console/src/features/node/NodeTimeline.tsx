@@ -79,9 +79,9 @@ export function NodeTimeline({ nodeId, status, at, onTravel }: { nodeId: string;
         rowKey={(c) => String(c.seq)}
         more={history.more}
         onOpen={(c) => onTravel(c.occurred_at)}
-        empty={<Empty title="Nothing is known of this time">The node was not there yet.</Empty>}
+        empty={<Empty title="Nothing is recorded for this time">The node did not exist yet.</Empty>}
       />
-      <p className="text-xs text-muted">Enter or a click on a change shows the node as it was right after it.</p>
+      <p className="text-xs text-muted">Click a change, or press Enter on it, to see the node as it was right after.</p>
     </div>
   )
 }
@@ -89,7 +89,7 @@ export function NodeTimeline({ nodeId, status, at, onTravel }: { nodeId: string;
 function Bar({ of, partial }: { of: ReturnType<typeof stretches>; partial: boolean }) {
   const first = of[0]
   const last = of.at(-1)
-  if (!first || !last) return <p className="text-sm text-muted">No change of state in this time.</p>
+  if (!first || !last) return <p className="text-sm text-muted">The state did not change in this period.</p>
   return (
     <div className="flex flex-col gap-3">
       <div role="img" aria-label={`States: ${of.map((s) => `${words(s.status)} for ${span((s.to - s.from) / 1000)}`).join(', ')}`} className="relative h-7 overflow-hidden rounded bg-raised">

@@ -110,8 +110,8 @@ export default function Nodes() {
             empty={!list.error && <Nothing fleet={all.data?.total} onAdd={may('node:manage') ? () => change({ add: '1' }) : undefined} />}
           />
           <p aria-live="polite" className="text-xs text-muted">
-            {list.rows.length} {total === undefined ? '' : `of ${Math.max(total, list.rows.length)} `}nodes read, as of {list.readAt ? <When at={new Date(list.readAt).toISOString()} /> : '–'}
-            {list.hasMore && '. More are read as you scroll.'}
+            {list.rows.length} {total === undefined ? '' : `of ${Math.max(total, list.rows.length)} `}nodes loaded, as of {list.readAt ? <When at={new Date(list.readAt).toISOString()} /> : '–'}
+            {list.hasMore && '. More load as you scroll.'}
           </p>
         </>
       )}
@@ -122,7 +122,7 @@ export default function Nodes() {
 
 function Nothing({ fleet, onAdd }: { fleet?: number; onAdd?: () => void }) {
   if (fleet) {
-    return <Empty title="No node fits this filter">Take a filter away, or look for another part of the name.</Empty>
+    return <Empty title="No node matches these filters">Remove a filter, or search for another part of the name.</Empty>
   }
   return (
     <Empty
@@ -138,7 +138,7 @@ function Nothing({ fleet, onAdd }: { fleet?: number; onAdd?: () => void }) {
         )
       }
     >
-      Onboarding makes nodes of the machines of a site. A machine that is installed already is added by hand.
+      Onboarding turns machines of a site into nodes. A machine that is already installed can be added by hand.
     </Empty>
   )
 }

@@ -15,7 +15,7 @@ import type { Detail } from './queries'
 const classes: Record<string, string> = {
   exclusive: 'changes the node as a whole: runs alone',
   user: 'changes accounts: one at a time',
-  concurrent: 'safe beside anything',
+  concurrent: 'safe alongside anything',
 }
 
 /** RunTask asks a node to do something: the types come from the control plane, parameters are JSON. */
@@ -35,7 +35,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
   const running = useMutation({
     mutationFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/tasks', { params: { path: { node_id: node.node_id } }, body: { type: chosen?.type ?? '', params: read.value, reason: reason.trim() } })),
     onSuccess: (task) => {
-      say(`${node.hostname} was asked: ${task.type}.`)
+      say(`${task.type} was requested on ${node.hostname}.`)
       void queries.invalidateQueries({ queryKey: ['tasks'] })
       void navigate({ to: '/tasks/$taskId', params: { taskId: task.task_id } })
     },
@@ -46,7 +46,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
   }
   return (
     <Dialog title={`Run a task on ${node.hostname}`} onClose={onClose}>
-      {types.isPending && <Loading what="what nodes can be asked to do" />}
+      {types.isPending && <Loading what="the tasks of nodes" />}
       {types.error && <ProblemNote error={types.error} onRetry={() => void types.refetch()} />}
       {chosen && (
         <form onSubmit={submit} className="flex flex-col gap-4">
@@ -62,9 +62,9 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
           />
           <Facts
             of={[
-              ['Beside others', classes[chosen.concurrency_class] ?? chosen.concurrency_class],
-              ['Waits for its node', `up to ${span(chosen.patience_seconds)}`],
-              ['May take', `${span(chosen.window_seconds)} an attempt, ${chosen.attempts === 1 ? 'one attempt' : `${chosen.attempts} attempts`}`],
+              ['Alongside others', classes[chosen.concurrency_class] ?? chosen.concurrency_class],
+              ['Waits for the node', `up to ${span(chosen.patience_seconds)}`],
+              ['May take', `${span(chosen.window_seconds)} per attempt, ${chosen.attempts === 1 ? 'one attempt' : `${chosen.attempts} attempts`}`],
             ]}
           />
           <TextArea label="Parameters (JSON)" mono rows={6} value={text} onChange={(p) => {
@@ -74,10 +74,10 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
           <ReasonField value={reason} onChange={setReason} />
           {harm && (
             <>
-              <Note tone="bad" title={node.status === 'active' ? `${node.hostname} is in service: read what this does` : 'Read what this does'}>
+              <Note tone="bad" title={node.status === 'active' ? `${node.hostname} is in service: check what this does first` : 'Check what this does first'}>
                 <p>{harm}</p>
               </Note>
-              <TextField label={`Type “${node.hostname}” to go on`} required value={typed} onChange={setTyped} />
+              <TextField label={`Type “${node.hostname}” to confirm`} required value={typed} onChange={setTyped} />
             </>
           )}
           {running.error && <ProblemNote error={running.error} />}

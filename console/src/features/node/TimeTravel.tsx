@@ -20,10 +20,10 @@ export function TimeTravel({ node, at, known, loading, onTravel }: { node: Detai
       <div className="flex flex-wrap items-start justify-between gap-3">
         <div role="status" className="min-w-0">
           <p className="flex items-center gap-2 font-semibold text-accent">
-            This is the past: {exact(at)} {loading && <Spinner />}
+            You are looking at the past: {exact(at)} {loading && <Spinner />}
           </p>
           <p className="text-sm">
-            {known || loading ? 'The node as it was known then. Nothing can be changed here.' : 'Nothing is known of the node at that moment. Choose another one.'}
+            {known || loading ? 'The node as it was known then. Nothing can be changed here.' : 'Nothing is known about the node at that moment. Choose another one.'}
             {known && cause && <> The last change before: {cause.cause || cause.kind.replaceAll('_', ' ')}.</>}
           </p>
         </div>

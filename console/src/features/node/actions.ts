@@ -28,12 +28,12 @@ export type Mode = keyof typeof modesFrom
 const hints: { mode: Mode; hint: string; maas?: boolean }[] = [
   { mode: 'soft_reset', hint: 'Clean it for the next tenant.' },
   { mode: 'storage_cleanup', hint: 'Remove what tenants left on its storage.' },
-  { mode: 'reimage', hint: 'Erase it and install it anew; it keeps its id.', maas: true },
-  { mode: 'drain', hint: 'Let tenants go and put it aside as it is.' },
-  { mode: 'retire', hint: 'Clean it and put it aside.' },
+  { mode: 'reimage', hint: 'Erase and reinstall it; it keeps its id.', maas: true },
+  { mode: 'drain', hint: 'Remove tenants and set it aside as it is.' },
+  { mode: 'retire', hint: 'Clean it and set it aside.' },
   { mode: 'reactivate', hint: 'Bring it back into service.' },
-  { mode: 'remove', hint: 'Take it out of the inventory.' },
-  { mode: 'full_decommission', hint: 'Release its machine and take it out for good.' },
+  { mode: 'remove', hint: 'Remove it from the inventory.' },
+  { mode: 'full_decommission', hint: 'Release its machine and remove the node for good.' },
 ]
 
 /** turnovers are the modes of turnover that a node in its state can be planned for. */

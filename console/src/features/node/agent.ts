@@ -9,8 +9,8 @@ export function unknownBuild(agent: Agent): boolean {
 }
 
 const explained: Record<string, string> = {
-  in_sync: 'The agent is the one that is wanted.',
-  version_drift: 'Another version of the agent is wanted.',
+  in_sync: 'The agent is the desired version.',
+  version_drift: 'A different version of the agent is desired.',
   config_drift: 'The agent does not use the newest verifiers of tasks.',
   certificate_only_repair_needed: 'The certificate of the agent has expired or was revoked. Issue a recovery bootstrap.',
 }
@@ -20,6 +20,6 @@ export type AgentBadge = { label: string; tone: Tone; explanation: string }
 /** agentBadge is how the agent of a node is shown wherever the node is listed. */
 export function agentBadge(agent: Agent): AgentBadge {
   if (agent.reported_agent_version === '') return { label: words('unknown'), tone: 'idle', explanation: 'No agent of this node has enrolled yet.' }
-  if (unknownBuild(agent)) return { label: words('unknown'), tone: 'warn', explanation: 'Nobody can tell what this agent was built of. It counts as drift: install a released agent.' }
+  if (unknownBuild(agent)) return { label: words('unknown'), tone: 'warn', explanation: 'It is not known what this agent was built from. It counts as drift: install a released agent.' }
   return { label: words(agent.drift_state), tone: toneOf('drift', agent.drift_state), explanation: explained[agent.drift_state] ?? '' }
 }

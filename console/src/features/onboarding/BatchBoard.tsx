@@ -31,10 +31,10 @@ function Board({ batch, problem }: { batch: OnboardingBatch; problem: ReactNode 
       read={(cursor) => got(api.GET('/api/v1/admin/onboardings', { params: { query: { ...path, cursor, page_size: largestPage } } }))}
       problem={problem}
       title="Batch of"
-      lead={<>asked for <When at={batch.requested_at} /></>}
+      lead={<>requested <When at={batch.requested_at} /></>}
       about={[...useWhere(batch), ['SKU', batch.sku_id]]}
       recovery={{ recoverMany, explain }}
-      cancels="Those that are running or parked undo what can be undone: a machine that is not deployed yet is released, the node of one that is deployed is quarantined."
+      cancels="Running and parked ones undo what they can: a machine that is not deployed yet is released; the node of a deployed one is quarantined."
       take={(step, reason) => got(api.POST(`/api/v1/admin/onboarding-batches/{batch_id}/${step}`, { params: { path }, body: { reason } }))}
     >
       {batch.state === 'settled' && batch.failed === 0 && batch.succeeded === batch.total && <Note tone="ok" title={`All ${batch.total} are nodes now`} actions={<TextLink to="/nodes">To the nodes</TextLink>} />}

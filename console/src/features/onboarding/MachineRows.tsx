@@ -54,7 +54,7 @@ export function MachineRows({ text, onText, parsed, blocked, looked }: Props) {
         className="w-full rounded-md border border-line bg-surface px-2.5 py-1.5 font-mono text-xs placeholder:text-muted"
       />
       <p id="machines-hint" className="text-xs text-muted">
-        One line for each machine: its name, and the address of its BMC. Divided by a comma, a semicolon, a tab or spaces; from a spreadsheet, paste the two columns. A first line with the names of the columns may be there. At most {mostMachines}. You can also drop a CSV file here.
+        One line per machine: its name and the address of its BMC, separated by a comma, a semicolon, a tab or spaces. From a spreadsheet, paste the two columns. The first line may name the columns. At most {mostMachines}. You can also drop a CSV file here.
       </p>
       {refused && <Note tone="bad" title={refused} />}
       {parsed.problems.map((p) => (
@@ -121,7 +121,7 @@ function Rows({ parsed, blocked, looked, onGo, onRemove }: { parsed: Parsed; blo
         {bad.length > 0 && <Badge tone="bad">{bad.length} {bad.length === 1 ? 'needs' : 'need'} fixing</Badge>}
         {stopped.length > 0 && <Badge tone="bad">{stopped.length} blocked</Badge>}
       </p>
-      <Table label="Machines as they were read" columns={columns} rows={rows} rowKey={(r) => String(r.line)} height={rows.length > 8 ? '20rem' : undefined} />
+      <Table label="Machines as read" columns={columns} rows={rows} rowKey={(r) => String(r.line)} height={rows.length > 8 ? '20rem' : undefined} />
     </div>
   )
 }
@@ -135,5 +135,5 @@ function Result({ row, blocked, looked }: { row: MachineRow; blocked?: string[];
       </span>
     )
   }
-  return <span className="text-ok">{looked ? 'checked: nothing in the way' : 'valid'}</span>
+  return <span className="text-ok">{looked ? 'checked: no problems' : 'valid'}</span>
 }

@@ -30,13 +30,13 @@ export default function NewOnboarding() {
   const [begun, setBegun] = useState(false)
   // Who has begun to fill in the form keeps it, whatever becomes of the sites meanwhile.
   if (usable && !begun) setBegun(true)
-  if (!may('onboarding:manage')) return <Page title="Onboard machines" back={back}><Empty title="You may look, but not onboard">Ask somebody with the permission onboarding:manage.</Empty></Page>
+  if (!may('onboarding:manage')) return <Page title="Onboard machines" back={back}><Empty title="You can look, but not onboard">Ask somebody with the permission onboarding:manage.</Empty></Page>
   if (begun) return <Form sites={sites} error={error} />
   if (error) return <Page title="Onboard machines" back={back}><ProblemNote error={error} onRetry={retry} /></Page>
   if (!ready) return <Page title="Onboard machines" back={back}><Loading what="sites" /></Page>
   return (
     <Page title="Onboard machines" back={back}>
-      <Empty title="First there must be a site" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
+      <Empty title="Create a site first" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
         A site is a data centre with its MAAS: it has the machines and the credentials that onboarding needs.
       </Empty>
     </Page>
@@ -84,12 +84,12 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
   const policy = profiles.find((p) => p.profile_id === chosenProfile)
 
   return (
-    <Page title="Onboard machines" back={back} lead="Bare servers become nodes: each is found in MAAS, commissioned, deployed, and its agent enrolls. Everything is checked before anything is started.">
+    <Page title="Onboard machines" back={back} lead="Bare servers become nodes: each is found in MAAS, commissioned and deployed, and its agent enrolls. Everything is checked before anything starts.">
       {error !== null && <ProblemNote error={error} />}
       {skusError && <ProblemNote error={skusError} />}
       {lab.error && <ProblemNote error={lab.error} />}
-      {lab.noLab && <Note tone="warn" title="There is no lab beside this control plane">Name the machines yourself.</Note>}
-      <Card title="1. Where, and what they are">
+      {lab.noLab && <Note tone="warn" title="This control plane has no virtual lab">Enter the machines yourself.</Note>}
+      <Card title="1. Site and hardware">
         <div className="grid gap-4 md:grid-cols-3">
           <SelectField
             label="Site"
@@ -100,19 +100,19 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
               setProfile('')
             }}
             options={sites.map((s) => ({ value: s.site_id, label: `${s.name} (${s.region_code})${s.status === 'active' ? '' : ', disabled'}` }))}
-            hint="Its MAAS has, or is to have, the machines."
+            hint="The site whose MAAS has, or will get, the machines."
           />
-          <SelectField label="Profile" required value={chosenProfile} onChange={setProfile} options={profiles.map((p) => ({ value: p.profile_id, label: p.name }))} hint={policy ? `Deploys ${policy.distro_series}, ${policy.architecture}.` : 'The policies that hold: image, time limits, network.'} />
-          <SelectField label="SKU" required value={chosenSku} onChange={setSku} options={active.map((s) => ({ value: s.sku_id, label: `${s.sku_id}: ${s.gpus_total} × ${s.gpu_model}` }))} hint={active.length === 0 && skusRead && !skusError ? 'There is no SKU yet: create one first.' : 'Which kind of machine all of them are.'} />
+          <SelectField label="Profile" required value={chosenProfile} onChange={setProfile} options={profiles.map((p) => ({ value: p.profile_id, label: p.name }))} hint={policy ? `Deploys ${policy.distro_series}, ${policy.architecture}.` : 'The policies that apply: image, time limits, network.'} />
+          <SelectField label="SKU" required value={chosenSku} onChange={setSku} options={active.map((s) => ({ value: s.sku_id, label: `${s.sku_id}: ${s.gpus_total} × ${s.gpu_model}` }))} hint={active.length === 0 && skusRead && !skusError ? 'There is no SKU yet: create one first.' : 'The kind of machine they all are.'} />
         </div>
         {its && policy && (
           <p className="mt-3 text-sm text-muted">
-            At most {Math.min(its.max_parallel, policy.batch_max_parallel)} at once: the site allows {its.max_parallel} over all batches, the profile {policy.batch_max_parallel} of one. The others wait for a place.
+            At most {Math.min(its.max_parallel, policy.batch_max_parallel)} in parallel: the site allows {its.max_parallel} across all batches, the profile {policy.batch_max_parallel} per batch. The others wait for a slot.
           </p>
         )}
         <div className="mt-4 grid gap-4">
-          <CheckField label="Keep them out of service" value={keepOut} onChange={setKeepOut} hint="Each is installed, and quarantined when it is ready, until an operator returns it." />
-          <CheckField label="Accept them only if the hardware matches the SKU" value={match} onChange={setMatch} hint="A machine with other GPUs, memory, disks or interfaces is parked, and says in what it differs." />
+          <CheckField label="Keep them out of service" value={keepOut} onChange={setKeepOut} hint="Each is installed, then quarantined until an operator returns it to service." />
+          <CheckField label="Accept them only if the hardware matches the SKU" value={match} onChange={setMatch} hint="A machine with different GPUs, memory, disks or interfaces is parked and says what differs." />
         </div>
       </Card>
       <Steps asked={asked} well={well} text={text} setText={setText} parsed={parsed} wipe={wipe} setWipe={setWipe} />
@@ -128,7 +128,7 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
   const look = useMutation({
     mutationFn: async (a: Asked) => ({
       of: JSON.stringify(a),
-      ...(await wholePreflight((from) => got(api.POST('/api/v1/admin/onboardings/preflight', { body: { ...a, from_machine: from } })), (done, of) => setProgress(`MAAS was asked about ${done} of ${of} machines …`))),
+      ...(await wholePreflight((from) => got(api.POST('/api/v1/admin/onboardings/preflight', { body: { ...a, from_machine: from } })), (done, of) => setProgress(`Asked MAAS about ${done} of ${of} machines …`))),
     }),
     onSettled: () => setProgress(''),
   })
@@ -159,7 +159,7 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
       </Card>
       {asked.nodes.length > 1 && (
         <Card title="4. When machines fail">
-          <TextField label="May fail" type="number" value={failures} onChange={setFailures} hint="When more than so many have failed or were cancelled, no further machine is begun until somebody resumes the batch. Empty: the batch goes on whatever fails." error={mayFail ? undefined : 'must be 0 to 1000, or empty'} />
+          <TextField label="Failures allowed" type="number" value={failures} onChange={setFailures} hint="When more than this many have failed or were cancelled, no further machine starts until somebody resumes the batch. Empty: the batch continues whatever fails." error={mayFail ? undefined : 'must be 0 to 1000, or empty'} />
         </Card>
       )}
       {look.error && <ProblemNote error={look.error} onRetry={() => look.mutate(asked)} />}
@@ -186,8 +186,8 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
         </Button>
       </div>
       {anyway && (
-        <ConfirmDialog title="Start although something is in the way" does="Start anyway" danger act={() => start.mutateAsync()} onClose={() => setAnyway(false)}>
-          <p>Preflight found what will probably park {asked.nodes.length === 1 ? 'this onboarding' : 'these onboardings'}: each then waits for somebody, with its machine, until that is put right.</p>
+        <ConfirmDialog title="Start despite the problems" does="Start anyway" danger act={() => start.mutateAsync()} onClose={() => setAnyway(false)}>
+          <p>Preflight found problems that will probably park {asked.nodes.length === 1 ? 'this onboarding' : 'these onboardings'}: each then waits, with its machine, until somebody fixes that.</p>
         </ConfirmDialog>
       )}
     </>
@@ -198,24 +198,24 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
 const alwaysRefused = new Set(['site_active', 'profile', 'sku', 'machines', 'not_in_use', 'roce_rows'])
 
 function nextStep({ well, looked, ok, refused, confirmed, rows }: { well: boolean; looked: boolean; ok: boolean; refused: boolean; confirmed: boolean; rows: number }): string {
-  if (rows === 0) return 'Name at least one machine.'
-  if (!well) return 'Correct the rows that are marked; nothing has been sent.'
-  if (!looked) return 'Next: preflight looks at everything and changes nothing.'
-  if (refused) return 'This cannot be started: put right what is marked, or leave those machines out.'
-  if (!ok) return 'Something is in the way. Put it right and check again; what is started anyway will probably be parked.'
-  return confirmed ? 'Nothing is in the way.' : 'Confirm first that the disks may be wiped.'
+  if (rows === 0) return 'Enter at least one machine.'
+  if (!well) return 'Fix the marked rows; nothing has been sent.'
+  if (!looked) return 'Next: preflight checks everything and changes nothing.'
+  if (refused) return 'This cannot be started: fix what is marked, or leave those machines out.'
+  if (!ok) return 'Preflight found problems. Fix them and check again; machines that are started anyway will probably be parked.'
+  return confirmed ? 'Preflight found no problems.' : 'First confirm that the disks may be wiped.'
 }
 
 function Disks({ wipe, setWipe, count, word, typed, setTyped }: { wipe: boolean; setWipe: (w: boolean) => void; count: number; word: string; typed: string; setTyped: (t: string) => void }) {
   return (
     <div className="flex flex-col gap-3">
-      <p className="text-sm">The root disk of each machine is installed anew in any case. All other disks are left as they are, unless you ask for this:</p>
-      <CheckField label="Initialize the data disks (/share1, /share2, …)" value={wipe} onChange={setWipe} hint="At the first boot every disk but the root disk is partitioned and formatted anew." />
+      <p className="text-sm">The root disk of each machine is always reinstalled. All other disks are left as they are unless you choose this:</p>
+      <CheckField label="Initialize the data disks (/share1, /share2, …)" value={wipe} onChange={setWipe} hint="At the first boot, every disk except the root disk is repartitioned and reformatted." />
       {wipe && (
-        <Note tone="bad" title="This destroys all data on every disk but the root disk">
+        <Note tone="bad" title="This destroys all data on every disk except the root disk">
           <div className="flex flex-col gap-3">
             <p>
-              On {count === 1 ? 'this machine' : `each of these ${count} machines`}, at its first boot, every disk but the root disk gets a new partition table and a new file system, and is mounted as /share1, /share2, and so on. What is on those disks now is lost. Nobody can bring it back, and cancelling the onboarding later does not either.
+              On {count === 1 ? 'this machine' : `each of these ${count} machines`}, at its first boot, every disk except the root disk gets a new partition table and a new file system, and is mounted as /share1, /share2, and so on. Everything on those disks now is lost. Nobody can recover it, and cancelling the onboarding later does not bring it back.
             </p>
             {count > 0 && <TextField label={`Type “${word}” to confirm`} required value={typed} onChange={setTyped} />}
           </div>
@@ -248,7 +248,7 @@ function useStart(asked: Asked, max_failures?: number) {
     },
     onSuccess: (to) => {
       sessionStorage.removeItem(draft)
-      say(asked.nodes.length === 1 ? `The onboarding of ${asked.nodes[0]?.hostname ?? 'it'} began.` : `The onboarding of ${asked.nodes.length} machines began.`)
+      say(asked.nodes.length === 1 ? `The onboarding of ${asked.nodes[0]?.hostname ?? 'it'} started.` : `The onboarding of ${asked.nodes.length} machines started.`)
       void queries.invalidateQueries({ queryKey: ['onboardings'] })
       void queries.invalidateQueries({ queryKey: ['onboarding-batches'] })
       void navigate({ to })

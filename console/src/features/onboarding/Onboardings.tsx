@@ -31,7 +31,7 @@ export default function Onboardings() {
   if (all.loading) return <Page title="Onboarding"><Loading what="onboardings" /></Page>
   if (!filtered && all.rows.length === 0 && !all.error) return <NothingYet start={start} sites={sites.length} />
   return (
-    <Page title="Onboarding" lead="Machines on their way to becoming nodes." actions={start}>
+    <Page title="Onboarding" lead="Machines that are being turned into nodes." actions={start}>
       <JobLists
         kind={onboarding}
         all={all}
@@ -50,7 +50,7 @@ export default function Onboardings() {
           { key: 'site', title: 'Site', width: 'minmax(7rem, 1fr)', cell: (b) => siteName(b.site_id) },
           { key: 'sku', title: 'SKU', width: 'minmax(9rem, 1fr)', cell: (b) => b.sku_id },
         ]}
-        otherwise="Choose another status or site, or a shorter beginning of the name."
+        otherwise="Choose another status or site, or type less of the name."
       >
         <JobFilters kind={onboarding} search={search} setSearch={setSearch} />
       </JobLists>
@@ -69,14 +69,14 @@ function useOnboardings(name: string, search: Record<string, string | undefined>
 
 function NothingYet({ start, sites }: { start: ReactNode; sites: number }) {
   return (
-    <Page title="Onboarding" lead="Machines on their way to becoming nodes.">
+    <Page title="Onboarding" lead="Machines that are being turned into nodes.">
       {sites > 0 ? (
-        <Empty title="No machine was onboarded yet" action={start}>
-          Onboarding takes a bare server that MAAS of a site can reach, and makes it a node: it is commissioned, deployed, and its agent enrolls. Name the machines and the addresses of their BMCs; everything is checked before anything is started.
+        <Empty title="No onboardings yet" action={start}>
+          Onboarding turns a bare server that a site’s MAAS can reach into a node: it is commissioned and deployed, and its agent enrolls. Enter the machines and their BMC addresses; everything is checked before anything starts.
         </Empty>
       ) : (
-        <Empty title="First there must be a site" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
-          A site is a data centre with its MAAS. Once there is one, its machines are onboarded here.
+        <Empty title="Create a site first" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
+          A site is a data centre with its MAAS. Once you have one, onboard its machines here.
         </Empty>
       )}
     </Page>

@@ -11,7 +11,7 @@ export function PreflightResult({ checks, hostnames, outdated }: { checks: Check
   return (
     <Card title="Preflight" actions={outdated ? <Badge tone="warn">of an earlier version of this form</Badge> : <Badge tone={bad.length > 0 ? 'bad' : 'ok'}>{bad.length > 0 ? `${bad.length} of ${checks.length} blocked` : `all ${checks.length} ok`}</Badge>}>
       <div className="flex flex-col gap-3">
-        {bad.length > 0 && !outdated && <Note tone="bad" title="Put these right first">Nothing was started or changed. Each line below says what to do.</Note>}
+        {bad.length > 0 && !outdated && <Note tone="bad" title="Fix these first">Nothing was started or changed. Each line below says what to do.</Note>}
         <ul className="flex flex-col divide-y divide-line">
           {[...bad, ...checks.filter((c) => c.ok)].map((c) => (
             <Line key={c.name} check={c} hostnames={hostnames} />
@@ -35,7 +35,7 @@ const plain: Record<string, string> = {
   hw_sync_interval: 'Hardware sync',
   dns_servers: 'DNS servers',
   clock_skew: 'Clock',
-  hw_sync_source: 'What root runs for hardware sync',
+  hw_sync_source: 'Hardware sync program',
   profile: 'Profile',
   sku: 'SKU',
   deploy_password: 'Deploy password',

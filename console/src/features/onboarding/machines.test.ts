@@ -40,24 +40,24 @@ describe('parseMachines', () => {
       '6: has 1 column, not 2',
       '6: the BMC address (ipmi_ip) is missing',
       '7: the host name is missing',
-      '8: 127.0.0.1 is not an address that a BMC can be reached at',
+      '8: 127.0.0.1 is not an address at which a BMC can be reached',
     ])
   })
 
   it('finds names and addresses that are there twice, however they are written', () => {
-    expect(problemsOf('a,10.0.0.1\nA,10.0.0.2\nb,::ffff:10.0.0.1\nc,2001:db8::1\nd,2001:0db8:0:0::1')).toEqual(['2: a is in line 1 already', '3: 10.0.0.1 is in line 1 already', '5: 2001:db8::1 is in line 4 already'])
+    expect(problemsOf('a,10.0.0.1\nA,10.0.0.2\nb,::ffff:10.0.0.1\nc,2001:db8::1\nd,2001:0db8:0:0::1')).toEqual(['2: a is already in line 1', '3: 10.0.0.1 is already in line 1', '5: 2001:db8::1 is already in line 4'])
   })
 
   it('says where columns belong that cannot be used here', () => {
-    expect(problemsOf('hostname,ipmi_ip,pxe_mac,sku\na,10.0.0.1,aa:bb,x')).toEqual(['1: the column pxe_mac cannot be used: it is observed, not given: take the column out', '1: the column sku cannot be used: one SKU holds for all machines: choose it above'])
+    expect(problemsOf('hostname,ipmi_ip,pxe_mac,sku\na,10.0.0.1,aa:bb,x')).toEqual(['1: the column pxe_mac cannot be used: it is detected, not entered: remove the column', '1: the column sku cannot be used: one SKU applies to all machines: choose it above'])
     expect(problemsOf('hostname,sku\na,b')).toContain('1: the column ipmi_ip is missing: add it')
-    expect(problemsOf('hostname,hostname,ipmi_ip\na,a,10.0.0.1')).toEqual(['1: the column hostname is there twice: take one out'])
+    expect(problemsOf('hostname,hostname,ipmi_ip\na,a,10.0.0.1')).toEqual(['1: the column hostname appears twice: remove one'])
   })
 
   it('takes no more than a batch may have', () => {
     const many = Array.from({ length: mostMachines + 1 }, (_, i) => `n${i},10.0.${i >> 8}.${i & 255}`)
     expect(problemsOf(many.slice(1).join('\n'))).toEqual([])
-    expect(problemsOf(many.join('\n'))).toEqual(['1001: there are 1001 rows; divide them into batches of at most 1000'])
+    expect(problemsOf(many.join('\n'))).toEqual(['1001: there are 1001 rows; split them into batches of at most 1000'])
   })
 
   it('reads what it wrote', () => {
@@ -67,7 +67,7 @@ describe('parseMachines', () => {
 
   it('has nothing to say about nothing, and asks for rows below columns', () => {
     expect(parseMachines(' \n# only a remark')).toEqual({ rows: [], problems: [] })
-    expect(problemsOf('hostname,ipmi_ip')).toEqual(['1: there are columns, but no rows: add a line for each machine'])
+    expect(problemsOf('hostname,ipmi_ip')).toEqual(['1: there are columns but no rows: add a line for each machine'])
   })
 })
 

@@ -19,14 +19,14 @@ const others = ['rack', 'pool', 'labels']
 
 // People have such columns in their files: it is said where they belong.
 const elsewhere: Record<string, string> = {
-  pxe_mac: 'it is observed, not given: take the column out',
+  pxe_mac: 'it is detected, not entered: remove the column',
   interface: 'RoCE addresses belong to the site: import them there',
   ipv4_cidr: 'RoCE addresses belong to the site: import them there',
-  sku: 'one SKU holds for all machines: choose it above',
-  sku_id: 'one SKU holds for all machines: choose it above',
-  site: 'one site holds for all machines: choose it above',
-  site_id: 'one site holds for all machines: choose it above',
-  profile: 'one profile holds for all machines: choose it above',
+  sku: 'one SKU applies to all machines: choose it above',
+  sku_id: 'one SKU applies to all machines: choose it above',
+  site: 'one site applies to all machines: choose it above',
+  site_id: 'one site applies to all machines: choose it above',
+  profile: 'one profile applies to all machines: choose it above',
   ipmi_user: 'BMC credentials belong to the site: set them there',
   ipmi_pass: 'BMC credentials belong to the site: set them there',
 }
@@ -55,8 +55,8 @@ export function parseMachines(text: string): Parsed {
 }
 
 function limits(rows: MachineRow[], line: number, named: boolean): Parsed['problems'] {
-  if (rows.length === 0 && named) return [{ line, text: 'there are columns, but no rows: add a line for each machine' }]
-  if (rows.length > mostMachines) return [{ line: rows[mostMachines]?.line ?? line, text: `there are ${rows.length} rows; divide them into batches of at most ${mostMachines}` }]
+  if (rows.length === 0 && named) return [{ line, text: 'there are columns but no rows: add a line for each machine' }]
+  if (rows.length > mostMachines) return [{ line: rows[mostMachines]?.line ?? line, text: `there are ${rows.length} rows; split them into batches of at most ${mostMachines}` }]
   return []
 }
 
@@ -79,7 +79,7 @@ function readHeader(names: string[], line: number): Header {
       const hint = elsewhere[name.startsWith('roce') ? 'ipv4_cidr' : name] ?? 'only hostname, ipmi_ip, rack, pool and labels are'
       problems.push({ line, text: `the column ${name || `number ${i + 1}, which has no name,`} cannot be used: ${hint}` })
     } else if (names.indexOf(name) !== i) {
-      problems.push({ line, text: `the column ${name} is there twice: take one out` })
+      problems.push({ line, text: `the column ${name} appears twice: remove one` })
     }
   }
   for (const name of columns) if (!names.includes(name)) problems.push({ line, text: `the column ${name} is missing: add it` })
@@ -96,12 +96,12 @@ function readRow(fields: string[], line: number, { names }: Header, seen: Map<st
   if (!isHostname(hostname)) problems.push(hostname === '' ? 'the host name is missing' : `${hostname} is not a host name: use letters, digits and hyphens`)
   const address = normalAddress(given)
   if (!address) problems.push(given === '' ? 'the BMC address (ipmi_ip) is missing' : `${given} is not an IP address`)
-  else if (!isReachable(address)) problems.push(`${given} is not an address that a BMC can be reached at`)
+  else if (!isReachable(address)) problems.push(`${given} is not an address at which a BMC can be reached`)
   const ipmi_ip = address ?? given
   for (const value of [hostname, ipmi_ip]) {
     if (value === '') continue
     const before = seen.get(value)
-    if (before !== undefined) problems.push(`${value} is in line ${before} already`)
+    if (before !== undefined) problems.push(`${value} is already in line ${before}`)
     else seen.set(value, line)
   }
   return { hostname, ipmi_ip, ...grouping(cell, problems), line, problems }

@@ -71,7 +71,7 @@ export function Limits({ choice, change, wrong }: Props) {
       <summary className="cursor-pointer text-sm font-medium">Limits: how many at a time, when to stop, only look</summary>
       <div className="mt-3 grid gap-4 sm:grid-cols-2">
         <TextField label="Nodes at a time" value={choice.atOnce} onChange={(atOnce) => change({ atOnce })} hint="A number, or a share such as 20%. Left empty: 10, or less where the policy says so." error={wrong.atOnce} />
-        <TextField label="May fail" value={choice.mayFail} onChange={(mayFail) => change({ mayFail })} hint="It pauses when more than so many nodes have failed. A number, or a share such as 5%. Left empty: none." error={wrong.mayFail} />
+        <TextField label="Failures allowed" value={choice.mayFail} onChange={(mayFail) => change({ mayFail })} hint="It pauses when more than so many nodes have failed. A number, or a share such as 5%. Left empty: none." error={wrong.mayFail} />
         <CheckField label="All at once from the beginning" value={choice.noRamp} onChange={(noRamp) => change({ noRamp })} hint="Otherwise it begins with 1, 2, 4 … nodes." />
         <CheckField label="Only look" value={choice.onlyPlan} onChange={(onlyPlan) => change({ onlyPlan })} hint="The nodes change nothing, and each step says what it would change." />
       </div>

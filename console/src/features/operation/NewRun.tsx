@@ -150,7 +150,7 @@ function Form({ definition: d, project, nodes, allocation }: { definition: Defin
           </div>
           {grave && (
             <div className="max-w-xl">
-              <TextField label={`Type “${d.operation_type}” to go on`} required value={typed} onChange={setTyped} />
+              <TextField label={`Type “${d.operation_type}” to confirm`} required value={typed} onChange={setTyped} />
             </div>
           )}
           {running.error && <ProblemNote error={running.error} />}

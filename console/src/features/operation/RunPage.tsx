@@ -44,7 +44,7 @@ function Shown({ where, run, problem, onRetry }: { where: Where; run: Run; probl
     { key: 'board', title: 'Nodes and steps', body: () => <Board where={where} run={run} defined={definition.data?.steps} /> },
     { key: 'log', title: 'Log', body: () => <Log where={where} run={run} defined={definition.data?.steps} /> },
     { key: 'changes', title: 'Changes', body: () => <Changes where={where} run={run} defined={definition.data?.steps} /> },
-    { key: 'request', title: 'What was asked for', body: () => <Request run={run} /> },
+    { key: 'request', title: 'Request', body: () => <Request run={run} /> },
   ]
   return (
     <Page
@@ -58,7 +58,7 @@ function Shown({ where, run, problem, onRetry }: { where: Where; run: Run; probl
       }
       lead={
         <>
-          {run.operation_type}@{run.version}, asked for by {run.requested_by_name ?? run.requested_by} <When at={run.created_at} />: {countsWords(run.targets)}.
+          {run.operation_type}@{run.version}, requested by {run.requested_by_name ?? run.requested_by} <When at={run.created_at} />: {countsWords(run.targets)}.
         </>
       }
       actions={<Actions where={where} run={run} />}

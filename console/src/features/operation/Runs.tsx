@@ -72,8 +72,8 @@ const columns: Column<Run>[] = [
   { key: 'status', title: 'Status', width: '12rem', cell: (r) => <Standing run={r} /> },
   { key: 'targets', title: 'Nodes', width: 'minmax(10rem,1fr)', cell: (r) => countsWords(r.targets) },
   { key: 'waits', title: 'Waits for', width: 'minmax(9rem,1fr)', cell: (r) => r.waiting_for ?? '' },
-  { key: 'who', title: 'Asked for by', width: 'minmax(8rem,0.8fr)', cell: (r) => r.requested_by_name ?? r.requested_by },
-  { key: 'when', title: 'Asked for', width: '7rem', cell: (r) => <When at={r.created_at} /> },
+  { key: 'who', title: 'Requested by', width: 'minmax(8rem,0.8fr)', cell: (r) => r.requested_by_name ?? r.requested_by },
+  { key: 'when', title: 'Requested', width: '7rem', cell: (r) => <When at={r.created_at} /> },
 ]
 const project: Column<Run> = { key: 'project', title: 'Whose', width: 'minmax(9rem,1fr)', cell: (r) => (r.project_id ? <ProjectName id={r.project_id} /> : 'the platform') }
 

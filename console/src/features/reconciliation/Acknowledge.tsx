@@ -18,7 +18,7 @@ export function Acknowledge({ finding, onClose }: { finding: Finding; onClose: (
       }}
       onClose={onClose}
     >
-      <p>Says that it is known, and what is known about it. Nothing else changes: it stays until it is over.</p>
+      <p>Marks it as known, with a note about what is known. Nothing else changes: it stays until it ends.</p>
     </ReasonDialog>
   )
 }

@@ -48,13 +48,13 @@ function OpenBreaker({ site, asOf, onDecide }: { site: SiteOverview; /** When it
             <Button look="danger" onClick={() => onDecide('confirm')}>
               Quarantine them …
             </Button>
-            <Button onClick={() => onDecide('dismiss')}>Let them be …</Button>
+            <Button onClick={() => onDecide('dismiss')}>Leave them as they are …</Button>
           </>
         )
       }
     >
       <p>
-        More nodes would have been quarantined at once than is plausible, for <Elapsed from={breaker.since} />. Either something happened to many machines, or MAAS tells what is not so. Nothing is quarantined here until somebody decides: those of these nodes that are in service still get new work.
+        For <Elapsed from={breaker.since} />, more nodes would have been quarantined at the same time than is plausible. Either something happened to many machines, or MAAS reports wrong data. Nothing is quarantined here until somebody decides; until then, those of these nodes that are in service still get new work.
       </p>
       {decided && (
         <p className="mt-1">
@@ -115,19 +115,19 @@ function Decide({ site, confirmed, decision, onClose }: { site: SiteOverview; /*
       onClose={onClose}
     >
       {confirmed && (
-        <Note tone="warn" title="Somebody has confirmed it meanwhile">
+        <Note tone="warn" title="Somebody has confirmed it in the meantime">
           Confirmed <When at={confirmed} />: the nodes are being quarantined. {confirming ? 'There is nothing left to decide.' : 'Dismissing it stops only what has not been done yet.'}
         </Note>
       )}
       {confirming ? (
         <>
-          <p>It is true: something happened to these machines. Exactly the {count} listed nodes are quarantined.</p>
-          <p>Nothing new is placed on them. What runs there is not touched. Deal with each of them afterwards.</p>
+          <p>Confirm if something really happened to these machines. Exactly the {count} listed nodes are quarantined.</p>
+          <p>No new work is placed on them. What runs there is not touched. Deal with each of them afterwards.</p>
         </>
       ) : (
         <>
-          <p>It is not true: MAAS told what is not so. The nodes are let be, and the breaker closes.</p>
-          <p>Mend MAAS first: dismissed while MAAS still says so, the breaker opens again.</p>
+          <p>Dismiss if MAAS reported wrong data. The nodes stay as they are, and the breaker closes.</p>
+          <p>Fix MAAS first: if it still reports the same, the breaker opens again.</p>
         </>
       )}
     </ReasonDialog>

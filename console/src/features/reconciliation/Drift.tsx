@@ -16,12 +16,12 @@ import { SiteStrip } from './SiteStrip'
 export default function Drift() {
   const status = useStatus()
   return (
-    <Page title="Drift" lead="Where MAAS, the agents and the inventory disagree: what happened, what was done about it by itself, and what is left to you.">
+    <Page title="Drift" lead="Where MAAS, the agents and the inventory disagree: what happened, which action was taken automatically, and what is left for you to do.">
       <BreakerBanner />
       {status.error && <ProblemNote error={status.error} onRetry={() => void status.refetch()} />}
       {status.isPending && <Loading what="sites" />}
       {status.data?.sites.length === 0 && (
-        <Empty title="There is no site to watch" action={<LinkButton to="/sites">To the sites</LinkButton>}>
+        <Empty title="There is no site to watch yet" action={<LinkButton to="/sites">To the sites</LinkButton>}>
           Drift is found by comparing the nodes with their machines in MAAS. Create a site and onboard machines first.
         </Empty>
       )}
@@ -91,7 +91,7 @@ function SiteField({ sites }: { sites: SiteOverview[] }) {
 }
 
 const statuses = [
-  { value: '', label: 'not over' },
+  { value: '', label: 'still open' },
   { value: 'open', label: 'seen once' },
   { value: 'confirmed', label: 'confirmed' },
   { value: 'acted', label: 'acted' },

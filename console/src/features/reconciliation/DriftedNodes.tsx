@@ -27,13 +27,13 @@ const columns: Column<Drifted>[] = [
   },
   { key: 'since', title: 'Since', width: '6.5rem', cell: (n) => n.findings[0] && <When at={n.findings[0].opened_at} /> },
   { key: 'status', title: 'State', width: '7.5rem', cell: (n) => <State of="node" is={n.node_status} /> },
-  { key: 'sched', title: 'New work', width: '6.5rem', cell: (n) => (n.schedulable ? 'takes it' : <span title={n.hold_reason}>none</span>) },
+  { key: 'sched', title: 'New work', width: '6.5rem', cell: (n) => (n.schedulable ? 'yes' : <span title={n.hold_reason}>none</span>) },
   { key: 'maas', title: 'MAAS shows', width: '11.5rem', cell: (n) => [n.maas_status, n.maas_power_state && `power ${n.maas_power_state}`].filter(Boolean).join(', ') },
   { key: 'site', title: 'Site', width: '6rem', cell: (n) => n.site_name },
-  { key: 'looked', title: 'Last look', width: '6.5rem', cell: (n) => <When at={n.last_reconciled_at} /> },
+  { key: 'looked', title: 'Last check', width: '6.5rem', cell: (n) => <When at={n.last_reconciled_at} /> },
 ]
 
-/** DriftedNodes lists the nodes that are not as they should be, the worst first. */
+/** DriftedNodes lists the nodes that are not as expected, the worst first. */
 export function DriftedNodes({ site, severity, type, repeated }: { site?: string; severity?: string; type?: string; repeated: boolean }) {
   const navigate = useNavigate()
   const pages = usePages(
@@ -57,9 +57,9 @@ export function DriftedNodes({ site, severity, type, repeated }: { site?: string
         stale={pages.stale}
         empty={
           filtered ? (
-            <Empty title="No node fits these filters">Take a filter away to see more.</Empty>
+            <Empty title="No node matches these filters">Remove a filter to see more.</Empty>
           ) : (
-            <Empty title="Every node is as it should be">When MAAS, an agent and the inventory disagree about a node, it is listed here with what happened and what to do.</Empty>
+            <Empty title="Every node is as expected">When MAAS, an agent and the inventory disagree about a node, it is listed here with what happened and what you can do.</Empty>
           )
         }
       />

@@ -58,7 +58,7 @@ function Subject({ finding: f }: { finding: Finding }) {
 }
 
 function FindingStatus({ finding: f }: { finding: Finding }) {
-  if (f.status === 'closed') return <Badge tone="ok">over</Badge>
+  if (f.status === 'closed') return <Badge tone="ok">closed</Badge>
   if (f.status === 'open') return <Badge title="One check has shown it; a second one confirms it.">seen once</Badge>
   return <Badge tone={f.status === 'acted' ? 'ok' : 'warn'}>{words(f.status)}</Badge>
 }
@@ -84,7 +84,7 @@ function More({ finding: f, advised }: { finding: Finding; advised?: boolean }) 
   return (
     <div className="mt-2 flex flex-col gap-2 border-t border-line pt-2 text-sm">
       <p>
-        <span className="text-muted">Means: </span>
+        <span className="text-muted">Meaning: </span>
         {f.means}
       </p>
       {f.advice.length > 0 && !advised && <Advice of={f.advice} nodeId={f.node_id} />}
@@ -103,7 +103,7 @@ function More({ finding: f, advised }: { finding: Finding; advised?: boolean }) 
           </Pair>
         )}
         {f.closed_at && (
-          <Pair name="Over">
+          <Pair name="Closed">
             <When at={f.closed_at} />
             {f.closed_because && `: ${f.closed_because}`}
           </Pair>
@@ -112,7 +112,7 @@ function More({ finding: f, advised }: { finding: Finding; advised?: boolean }) 
           <Code>{f.type}</Code>
         </Pair>
         {f.maas_system_id && (
-          <Pair name="Machine of MAAS">
+          <Pair name="MAAS machine">
             <Code>{f.maas_system_id}</Code>
           </Pair>
         )}
@@ -137,7 +137,7 @@ export function Advice({ of, nodeId, onResolve }: { of: Finding['advice']; nodeI
   if (steps.length === 0) return null
   return (
     <div className="text-sm">
-      <p className="text-muted">What to do, the best first:</p>
+      <p className="text-muted">What to do, best option first:</p>
       <ol className="flex list-decimal flex-col gap-1 pl-5">
         {steps.map((a) => (
           <li key={a.what} className="first-letter:uppercase">

@@ -21,7 +21,7 @@ export function FindingList({ severity, ...filter }: Filter & { severity?: strin
   )
 }
 
-const titles: Record<Severity, string> = { critical: 'Critical', warning: 'Warnings', info: 'For your information', debug: 'Without weight' }
+const titles: Record<Severity, string> = { critical: 'Critical', warning: 'Warnings', info: 'For your information', debug: 'Minor' }
 
 function OfSeverity({ severity, filter, folded }: { severity: Severity; filter: Filter; folded: boolean }) {
   const [open, setOpen] = useState(!folded)
@@ -50,7 +50,7 @@ function OfSeverity({ severity, filter, folded }: { severity: Severity; filter: 
       </h2>
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="findings" />}
-      {empty && <Empty title="No critical finding">Nothing calls for you at once.</Empty>}
+      {empty && <Empty title="No critical finding">Nothing needs you right away.</Empty>}
       {open && (
         <div className="flex flex-col gap-2">
           {rows.map((f) => (

@@ -29,15 +29,15 @@ export function LookNow({ site, onClose }: { site: { site_id: string; name: stri
         <Followed runId={asking.data.run_id} onClose={onClose} />
       ) : (
         <form onSubmit={submit} className="flex flex-col gap-4">
-          <p className="text-sm">Asks MAAS how the machines of this site are, compares that with the inventory, and does what is due. What runs on nodes is never touched.</p>
-          <CheckField label="Dry run" value={dryRun} onChange={setDryRun} hint="Say what would be done, and do nothing." />
+          <p className="text-sm">Asks MAAS for the state of this site’s machines, compares it with the inventory, and takes the actions that are due. What runs on nodes is never touched.</p>
+          <CheckField label="Dry run" value={dryRun} onChange={setDryRun} hint="Show what would be done, without doing it." />
           <CheckField label="Read all machines" value={full} onChange={setFull} hint="Not only what changed. Takes a minute per 1,000 machines or so." />
-          <TextField label="Reason" value={reason} onChange={setReason} hint="Kept in the audit log. May be left out." />
+          <TextField label="Reason" value={reason} onChange={setReason} hint="Optional. Kept in the audit log." />
           {asking.error && <ProblemNote error={asking.error} />}
           <div className="flex justify-end gap-2">
             <Button disabled={asking.isPending} onClick={onClose}>Cancel</Button>
             <Button type="submit" look="primary" busy={asking.isPending}>
-              {dryRun ? 'Look, and do nothing' : 'Look now'}
+              {dryRun ? 'Start the dry run' : 'Look now'}
             </Button>
           </div>
         </form>
@@ -53,9 +53,9 @@ function Followed({ runId, onClose }: { runId: string; onClose: () => void }) {
       {run.error && <ProblemNote error={run.error} onRetry={() => void run.refetch()} />}
       {run.isPending && <Loading what="the run" />}
       {run.data && !run.data.ended_at && (
-        <Note title={run.data.began_at ? 'Looking' : 'Waiting to begin'}>
+        <Note title={run.data.began_at ? 'Looking' : 'Waiting to start'}>
           <p>
-            For <Elapsed from={run.data.requested_at} />. It goes on when you close this; find it again under Runs.
+            For <Elapsed from={run.data.requested_at} />. It continues when you close this; find it again under Runs.
           </p>
         </Note>
       )}

@@ -59,39 +59,39 @@ function Found({ node: n, onResolve }: { node: Detail; onResolve: (resolution: R
   return (
     <>
       {n.held_by && (
-        <Note tone="info" title="A job works on this node">
+        <Note tone="info" title="A job is working on this node">
           <p>
-            What is found is left to it: <JobLink job={n.held_by} />
+            Findings are left to it: <JobLink job={n.held_by} />
           </p>
         </Note>
       )}
       <div className="grid gap-4 lg:grid-cols-2">
-        <Card title="As it is known">
+        <Card title="Known state">
           <Facts
             of={[
               ['Site', <TextLink key="s" to={`/sites/${n.site_id}`}>{n.site_name}</TextLink>],
-              ['Machine of MAAS', <Code key="m">{n.maas_system_id}</Code>],
+              ['MAAS machine', <Code key="m">{n.maas_system_id}</Code>],
               ['MAAS shows', n.maas_status ? `${n.maas_status}${n.maas_power_state ? `, power ${n.maas_power_state}` : ''}` : undefined],
-              ['Last look', <When key="l" at={n.last_reconciled_at} />],
-              ['Takes new work', n.schedulable ? <Badge tone="ok">yes</Badge> : <Badge tone="warn">no</Badge>],
+              ['Last check', <When key="l" at={n.last_reconciled_at} />],
+              ['Accepts new work', n.schedulable ? <Badge tone="ok">yes</Badge> : <Badge tone="warn">no</Badge>],
               ['Held because', n.hold_reason],
             ]}
           />
         </Card>
         <Card title="What to do">
-          {n.advice.length > 0 ? <Advice of={n.advice} nodeId={n.node_id} onResolve={onResolve} /> : <p className="text-sm text-muted">{n.drifted ? 'Read the findings.' : 'Nothing: the node is as it should be.'}</p>}
+          {n.advice.length > 0 ? <Advice of={n.advice} nodeId={n.node_id} onResolve={onResolve} /> : <p className="text-sm text-muted">{n.drifted ? 'Read the findings.' : 'Nothing: the node is as expected.'}</p>}
         </Card>
       </div>
       <section aria-label="Findings" className="flex flex-col gap-2">
         <h2 className="text-sm font-semibold">Findings</h2>
-        {n.findings.length === 0 && <Empty title="Nothing is the matter">The last look showed the machine as it should be.</Empty>}
+        {n.findings.length === 0 && <Empty title="No findings">The last check showed the machine as expected.</Empty>}
         {n.findings.map((f) => (
           <FindingCard key={f.finding_id} finding={f} ofNode advised={f.advice.every((a) => n.advice.some((b) => b.what === a.what))} />
         ))}
       </section>
       {n.history.length > 0 && (
         <section aria-label="History" className="flex flex-col gap-2">
-          <h2 className="text-sm font-semibold">What was, and is over</h2>
+          <h2 className="text-sm font-semibold">Closed findings</h2>
           {n.history.map((f) => (
             <FindingCard key={f.finding_id} finding={f} ofNode />
           ))}

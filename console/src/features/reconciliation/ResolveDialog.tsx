@@ -40,7 +40,7 @@ export function ResolveDialog({ node, first, onClose }: { node: Detail; /** What
     <Dialog title={`Resolve ${node.hostname}`} onClose={onClose}>
       <form onSubmit={submit} className="flex flex-col gap-4">
         <fieldset className="flex flex-col gap-2">
-          <legend className="mb-1 text-sm font-medium">What becomes of it</legend>
+          <legend className="mb-1 text-sm font-medium">What should happen</legend>
           {choices.map((c) => (
             <Option key={c.resolution} choice={c} chosen={c.resolution === chosen} onChoose={() => setChosen(c.resolution)} />
           ))}
@@ -51,7 +51,7 @@ export function ResolveDialog({ node, first, onClose }: { node: Detail; /** What
             <Note tone="bad" title="This cannot be undone">
               <p>The installation of {node.hostname} and what is on its disks are destroyed.</p>
             </Note>
-            <TextField label={`Type “${node.hostname}” to go on`} required value={typed} onChange={setTyped} />
+            <TextField label={`Type “${node.hostname}” to confirm`} required value={typed} onChange={setTyped} />
           </>
         )}
         {deciding.error && <ProblemNote error={deciding.error} />}
@@ -95,11 +95,11 @@ function Outcome({ runId, resolution, onAgain, onClose }: { runId: string; resol
   return (
     <div className="flex flex-col gap-4">
       {run.error && <ProblemNote error={run.error} onRetry={() => void run.refetch()} />}
-      {run.isPending && <Loading what="what came of it" />}
+      {run.isPending && <Loading what="the result" />}
       {r && !r.ended_at && (
         <Note title="Looking at the machine first">
           <p>
-            For <Elapsed from={r.requested_at} />. It goes on when you close this.
+            For <Elapsed from={r.requested_at} />. It continues when you close this.
           </p>
         </Note>
       )}
@@ -113,7 +113,7 @@ function Outcome({ runId, resolution, onAgain, onClose }: { runId: string; resol
         </Note>
       )}
       {r?.ended_at && !done && (
-        <Note tone={r.outcome === 'refused' ? 'warn' : 'bad'} title={r.error?.message ?? 'It was not done: MAAS did not tell what is needed.'}>
+        <Note tone={r.outcome === 'refused' ? 'warn' : 'bad'} title={r.error?.message ?? 'It was not done: MAAS did not provide the information needed.'}>
           <p>{r.error?.remedy ?? 'Nothing was changed. Try again when MAAS answers.'}</p>
         </Note>
       )}

@@ -24,7 +24,7 @@ export function RunReport({ run }: { run: Run }) {
             ['Why', words(run.trigger) + (run.dry_run ? ', dry run: nothing was done' : '') + (run.full ? ', all machines' : '')],
             ...(run.resolution ? ([['Decision', `${words(run.resolution)}${run.hostname ? ` of ${run.hostname}` : ''}`]] as [string, string][]) : []),
             ['Reason', run.reason],
-            ['Asked for', <When key="r" at={run.requested_at} />],
+            ['Requested', <When key="r" at={run.requested_at} />],
             ['Took', run.began_at && run.ended_at ? `${between(run.began_at, run.ended_at, 0)} (${r.control_plane_ms} ms of it here, the rest waiting for MAAS)` : undefined],
           ]}
         />
@@ -32,15 +32,15 @@ export function RunReport({ run }: { run: Run }) {
           of={[
             ['Findings', `${r.findings_opened} opened, ${r.findings_confirmed} confirmed, ${r.findings_closed} closed`],
             ['Actions', r.intended_total === 0 ? 'none due' : `${r.actions_taken} taken of ${r.intended_total} due`],
-            ['Machines', `${r.machines_looked_at} checked, ${r.machines_swept} of them in turn, ${r.machines_missing} not answered`],
+            ['Machines', `${r.machines_looked_at} checked, ${r.machines_swept} of them by rotation, ${r.machines_missing} without an answer`],
             ['Not nodes', r.unmanaged_machines === 1 ? '1 MAAS machine is not a node' : `${r.unmanaged_machines} MAAS machines are not nodes`],
-            ['Asked of MAAS', `${r.requests} requests, ${r.machine_records} records, ${r.events} events${r.questions_unanswered ? `, ${r.questions_unanswered} questions unanswered` : ''}`],
+            ['MAAS requests', `${r.requests} requests, ${r.machine_records} records, ${r.events} events${r.questions_unanswered ? `, ${r.questions_unanswered} requests unanswered` : ''}`],
             ['Written', `${r.rows_written} rows`],
           ]}
         />
       </div>
       <Intended run={run} />
-      <LeftToJobs title="Left to the job that works on the node" rows={r.left_to_jobs} />
+      <LeftToJobs title="Left to the job that is working on the node" rows={r.left_to_jobs} />
       <LeftToJobs title="Jobs that were settled" rows={r.jobs_reconciled} />
     </div>
   )

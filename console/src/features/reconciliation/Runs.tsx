@@ -25,7 +25,7 @@ const columns: Column<Run>[] = [
   { key: 'machines', title: 'Machines', width: '6rem', align: 'right', cell: (r) => r.report.machines_looked_at },
   { key: 'findings', title: 'Opened / closed', width: '8rem', align: 'right', cell: (r) => `${r.report.findings_opened} / ${r.report.findings_closed}` },
   { key: 'actions', title: 'Actions', width: '7rem', align: 'right', cell: (r) => (r.report.intended_total ? `${r.report.actions_taken} of ${r.report.intended_total}` : '0') },
-  { key: 'note', title: 'What was in the way', width: 'minmax(10rem, 1fr)', cell: (r) => r.error?.message ?? r.reason },
+  { key: 'note', title: 'Problem', width: 'minmax(10rem, 1fr)', cell: (r) => r.error?.message ?? r.reason },
 ]
 
 const triggers = enums['list-reconciliation-runs.trigger']
@@ -51,7 +51,7 @@ export function Runs({ site, trigger }: { site?: string; trigger?: string }) {
         onOpen={(r) => setOpened(r.run_id)}
         more={pages.more}
         stale={pages.stale}
-        empty={<Empty title="No run yet">Sites are looked at on a schedule. Use “Look now” to not wait for it.</Empty>}
+        empty={<Empty title="No run yet">Sites are checked on a schedule. Use “Look now” to check one right away.</Empty>}
       />
       {opened && <RunDialog runId={opened} onClose={() => setOpened(undefined)} />}
     </>

@@ -26,15 +26,15 @@ export function SiteStrip({ sites }: { sites: SiteOverview[] }) {
             )}
           </header>
           <p className="text-sm">
-            {s.nodes} {s.nodes === 1 ? 'node' : 'nodes'}: {s.ok} as they should be, <span className={s.drifted ? 'text-warn' : ''}>{s.drifted} drifted</span>
-            {s.unreconciled > 0 && <>, {s.unreconciled} not looked at lately</>}
+            {s.nodes} {s.nodes === 1 ? 'node' : 'nodes'}: {s.ok} as expected, <span className={s.drifted ? 'text-warn' : ''}>{s.drifted} drifted</span>
+            {s.unreconciled > 0 && <>, {s.unreconciled} not checked lately</>}
           </p>
           <dl className="grid grid-cols-[max-content_1fr] gap-x-4 text-xs">
             <dt className="text-muted">Last cycle</dt>
             <dd>
               <When at={s.last_cycle_at} />
             </dd>
-            <dt className="text-muted">MAAS last told all</dt>
+            <dt className="text-muted">Last complete answer from MAAS</dt>
             <dd>
               <When at={s.last_informed_at} />
             </dd>

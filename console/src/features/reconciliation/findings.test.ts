@@ -3,12 +3,12 @@ import { actionOf, choicesFor, ordinal, outcomeOf, resolutionIn, subjectOf } fro
 
 describe('actionOf', () => {
   it.each([
-    [{ status: 'confirmed' }, 'Nothing is done about it by itself.'],
-    [{ status: 'open', action: 'quarantine' }, 'Will quarantine the node when another look shows the same.'],
+    [{ status: 'confirmed' }, 'No automatic action.'],
+    [{ status: 'open', action: 'quarantine' }, 'Will quarantine the node when another check shows the same.'],
     [{ status: 'confirmed', action: 'quarantine', withheld: 'the breaker is open' }, 'Withheld: would quarantine the node, but the breaker is open'],
     [{ status: 'acted', action: 'mark_offline', acted_at: '2026-01-01T00:00:00Z' }, 'The node was marked offline'],
-    [{ status: 'acted', action: 'update_host', acted_at: '2026-01-01T00:00:00Z', action_note: 'now 10.0.0.2' }, 'The new address was taken over: now 10.0.0.2'],
-    [{ status: 'closed', action: 'quarantine' }, 'It was over before anything was done.'],
+    [{ status: 'acted', action: 'update_host', acted_at: '2026-01-01T00:00:00Z', action_note: 'now 10.0.0.2' }, 'The new address was adopted: now 10.0.0.2'],
+    [{ status: 'closed', action: 'quarantine' }, 'It ended before any action was taken.'],
   ] as const)('%o', (finding, text) => expect(actionOf(finding).text).toBe(text))
 
   it('knows that what was withheld at first may have been done since', () => {
@@ -82,8 +82,8 @@ describe('choicesFor', () => {
 
 describe('outcomeOf', () => {
   it('does not take a run that lasts for one that ended', () => {
-    expect(outcomeOf({}).text).toBe('waiting to begin')
-    expect(outcomeOf({ began_at: '2026-01-01T00:00:00Z' }).text).toBe('looking')
+    expect(outcomeOf({}).text).toBe('waiting to start')
+    expect(outcomeOf({ began_at: '2026-01-01T00:00:00Z' }).text).toBe('running')
     expect(outcomeOf({ outcome: 'refused', ended_at: '2026-01-01T00:00:00Z' })).toEqual({ tone: 'warn', text: 'refused' })
   })
 })

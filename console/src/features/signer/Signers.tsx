@@ -144,7 +144,7 @@ function Ask({ asked, onClose, ...shown }: { asked: Asked; rotating: boolean; on
   if (asked.what === 'rotate') {
     return (
       <ReasonDialog title="Rotate the task signer" does={rotating ? 'Bring it to its end' : 'Rotate'} danger={force} act={(reason) => got(api.POST('/api/v1/admin/signers/rotate', { body: { reason, force } }))} onDone={done('A new signer is staged.')} onClose={onClose}>
-        {rotating && <Note tone="warn" title="A rotation is under way">It waits for nodes. Tick the box to bring it to its end now.</Note>}
+        {rotating && <Note tone="warn" title="A rotation is in progress">It waits for nodes. Tick the box to bring it to its end now.</Note>}
         <p>A new key is made and made known to all nodes. It begins to sign when all of them accept it; the present one then goes into grace, and is retired a day later.</p>
         {forced}
       </ReasonDialog>

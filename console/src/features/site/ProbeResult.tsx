@@ -22,7 +22,7 @@ const titles: Record<Check['name'], string> = {
   hw_sync_interval: 'Hardware sync interval',
   dns_servers: 'DNS servers',
   clock_skew: 'Clocks agree',
-  hw_sync_source: 'What root runs for hardware sync',
+  hw_sync_source: 'Hardware sync program',
   deploy_password: 'Deploy password',
 }
 

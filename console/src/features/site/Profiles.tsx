@@ -29,7 +29,7 @@ const columns: Column<Profile>[] = [
   { key: 'status', title: 'Status', width: '6rem', cell: (p) => <Badge tone={p.status === 'active' ? 'ok' : 'warn'}>{p.status}</Badge> },
   { key: 'image', title: 'Image', cell: (p) => p.distro_series, width: 'minmax(8rem, 1fr)' },
   { key: 'erase', title: 'Least erasing', width: '7.5rem', cell: (p) => words(p.minimum_erase) },
-  { key: 'parallel', title: 'At once', width: '5rem', align: 'right', cell: (p) => p.batch_max_parallel },
+  { key: 'parallel', title: 'In parallel', width: '5rem', align: 'right', cell: (p) => p.batch_max_parallel },
   { key: 'description', title: 'Description', width: 'minmax(10rem, 2fr)', cell: (p) => p.description },
   { key: 'updated', title: 'Changed', width: '7rem', cell: (p) => <When at={p.updated_at} /> },
 ]

@@ -9,7 +9,7 @@ const states: Record<Schemas['ReconciliationSiteOverview']['state'], [tone: Tone
   paused: ['idle', 'paused', 'Reconciliation does not look at this site.'],
   breaker_open: ['bad', 'breaker open', 'So much went wrong at once that nothing is quarantined until somebody decides.'],
   no_information: ['bad', 'MAAS not heard', 'The last look at MAAS learned nothing.'],
-  never: ['idle', 'not looked at yet', 'There was no look at MAAS yet.'],
+  never: ['idle', 'not checked yet', 'There was no look at MAAS yet.'],
 }
 
 /** ReconciliationState says whether what is known of a site is fresh. */

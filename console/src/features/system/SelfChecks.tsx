@@ -25,7 +25,7 @@ export function SelfChecks() {
   const start = useMutation({
     mutationFn: () => got(api.POST('/api/v1/admin/self-checks', {})),
     onSuccess: () => {
-      say('A self-check is under way.')
+      say('A self-check is running.')
       return queries.invalidateQueries({ queryKey: ['self-checks'] })
     },
   })

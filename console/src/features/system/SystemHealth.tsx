@@ -124,7 +124,7 @@ function Workers({ of, error }: { of: Schemas['SystemWorkers'][]; error?: string
           ])}
         />
       )}
-      {of.some((w) => w.pollers === 0) && <p className="mt-2 text-sm text-bad">Nobody works on a queue: start a process with role worker.</p>}
+      {of.some((w) => w.pollers === 0) && <p className="mt-2 text-sm text-bad">No worker is running for a queue: start a process with the role worker.</p>}
     </Card>
   )
 }
