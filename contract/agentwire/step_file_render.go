@@ -180,18 +180,23 @@ func (w FileRenderWith) validateContent(p *StepProblems) {
 	if len(w.Template) > MaxFileBytes {
 		p.add("template", "must not have more than %d bytes", MaxFileBytes)
 	}
-	for at, name := range map[string]string{"owner": w.Owner, "group": w.Group} {
-		if name != "" && !userName.MatchString(name) {
-			p.add(at, "must be the name of an account")
-		}
-	}
-	if w.Mode != "" && (!fileMode.MatchString(w.Mode) || w.Mode[3]&2 != 0 || w.Mode[2]&2 != 0) {
-		p.add("mode", "must be octal such as 0644, without rights to write for group and others")
-	}
+	fileOwner(w.Owner, w.Group, w.Mode, p)
 	if len(w.Secrets) > 0 && w.Mode != "" && w.Mode[len(w.Mode)-1] != '0' {
 		p.add("mode", "a file with secrets must not be readable to others")
 	}
 	w.validateNames(p)
+}
+
+// fileOwner checks whose a file becomes.
+func fileOwner(owner, group, mode string, p *StepProblems) {
+	for at, name := range map[string]string{"owner": owner, "group": group} {
+		if name != "" && !userName.MatchString(name) {
+			p.add(at, "must be the name of an account")
+		}
+	}
+	if mode != "" && (!fileMode.MatchString(mode) || mode[3]&2 != 0 || mode[2]&2 != 0) {
+		p.add("mode", "must be octal such as 0644, without rights to write for group and others")
+	}
 }
 
 func (w FileRenderWith) validateNames(p *StepProblems) {

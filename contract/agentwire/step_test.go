@@ -3,6 +3,7 @@ package agentwire_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -74,6 +75,22 @@ func kindOf(t *testing.T, name string) agentwire.StepKind {
 
 // What is wrong is named with its path, and a reference excuses only the value
 // that it stands for.
+// A token is not sent where others can read it, whatever an input says.
+func TestATokenIsSentByHTTPSOnly(t *testing.T) {
+	kind := kindOf(t, agentwire.StepArtifactPullBlob)
+	for url, accepted := range map[string]bool{"http://a.example/x": false, "https://a.example/x": true} {
+		_, err := kind.DecodeFilled(json.RawMessage(pull(url, `,"token":"secret:t/a"`)))
+		if (err == nil) != accepted {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// pull are parameters that fetch a file, with more fields.
+func pull(url, more string) string {
+	return fmt.Sprintf(`{"url":"%s","sha256":"%064d","bytes":1,"path":"/srv/x"%s}`, url, 0, more)
+}
+
 func TestProblemsOfStepsHavePaths(t *testing.T) {
 	for name, all := range map[string]map[string]string{
 		agentwire.StepHealthCheck: {
@@ -124,6 +141,35 @@ func TestProblemsOfStepsHavePaths(t *testing.T) {
 			`{"path":"/etc/demo","format":"plain","owner":"../x"}`:                                                         "owner",
 			`{"path":"/etc/demo","format":"plain","template":"${inputs.whole} and more"}`:                                  "template",
 			`{"path":"/etc/demo","format":"plain","template":"{{a}}","secrets":{"a":"${steps.t.values.a}"},"mode":"0644"}`: "mode",
+		},
+		agentwire.StepArtifactPullBlob: {
+			pull("ftp://a.example/x", ""):                                                                    "url",
+			pull("https://u:p@a.example/x", ""):                                                              "url",
+			pull("https://a.example/x?token=1", ""):                                                          "url",
+			pull("https://a.example/x?", ""):                                                                 "url",
+			pull("https://a.example/x#y", ""):                                                                "url",
+			pull("https://A.example/x", ""):                                                                  "url",
+			pull("https://a.example", ""):                                                                    "url",
+			pull("https://a.example/team/../x", ""):                                                          "url",
+			pull("https://a.example/team//x", ""):                                                            "url",
+			pull("https://a.example/team/%2e%2e/x", ""):                                                      "url",
+			pull("https://a.example/team%2fx", ""):                                                           "url",
+			pull(`https://a.example/team\\x`, ""):                                                            "url",
+			pull("https:///x", ""):                                                                           "url",
+			pull("https://a.example@b.example/x", ""):                                                        "url",
+			pull("https://a.example/x", `,"mirrors":["file:///x"]`):                                          "mirrors.0",
+			pull("https://a.example/x", `,"token":"hunter2"`):                                                "token",
+			pull("https://a.example/x", `,"mode":"4755"`):                                                    "mode",
+			pull("https://a.example/x", `,"parallel":17`):                                                    "parallel",
+			pull("https://a.example/x", `,"mib_per_second":-1`):                                              "mib_per_second",
+			pull("https://a.example/x", `,"keep_free_mib":-1`):                                               "keep_free_mib",
+			`{"url":"https://a.example/x","sha256":"ABC","bytes":1,"path":"/srv/x"}`:                         "sha256",
+			fmt.Sprintf(`{"url":"https://a.example/x","sha256":"%064d","bytes":0,"path":"/srv/x"}`, 0):       "bytes",
+			fmt.Sprintf(`{"url":"https://a.example/x","sha256":"%064d","bytes":1,"path":"/etc/sudoers"}`, 0): "path",
+		},
+		agentwire.StepArtifactVerify: {
+			`{"path":"/etc/shadow"}`: "path", `{"path":"/srv/x","sha256":"1"}`: "sha256",
+			fmt.Sprintf(`{"path":"/srv/x","sha256":"%064d","bytes":-1}`, 0): "bytes",
 		},
 		agentwire.StepCredentialMint: {
 			`{"credential_type":"root_password","values":["a"]}`: "credential_type",

@@ -100,29 +100,45 @@ type content struct {
 	mode     os.FileMode
 }
 
-// read returns what is at the place. What is no ordinary file is refused.
-func (p place) read() (content, error) {
+// open opens what is at the place for reading. What is no ordinary file is refused;
+// what is not there is fs.ErrNotExist.
+func (p place) open() (*os.File, *unixStat, error) {
 	fd, err := unix.Openat2(int(p.folder.Fd()), p.name, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: noLinks,
 	})
 	switch {
-	case errors.Is(err, unix.ENOENT):
-		return content{}, nil
 	case errors.Is(err, unix.ELOOP):
-		return content{}, fmt.Errorf("%s is a symbolic link: %w", p.path, errDenied)
+		return nil, nil, fmt.Errorf("%s is a symbolic link: %w", p.path, errDenied)
 	case err != nil:
-		return content{}, fmt.Errorf("open %s: %w", p.path, err)
+		return nil, nil, fmt.Errorf("open %s: %w", p.path, err)
 	}
-	f := os.NewFile(uintptr(fd), p.path)
-	defer f.Close()
+	return ordinary(os.NewFile(uintptr(fd), p.path))
+}
+
+// ordinary closes a file and refuses it, unless it is an ordinary one with one name.
+func ordinary(f *os.File) (*os.File, *unixStat, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return content{}, fmt.Errorf("look at %s: %w", p.path, err)
+		return nil, nil, errors.Join(fmt.Errorf("look at %s: %w", f.Name(), err), f.Close())
 	}
 	st, ok := info.Sys().(*unixStat)
 	if !ok || !info.Mode().IsRegular() || st.Nlink > 1 {
-		return content{}, fmt.Errorf("%s is not an ordinary file, or has several names: %w", p.path, errDenied)
+		_ = f.Close()
+		return nil, nil, fmt.Errorf("%s is not an ordinary file, or has several names: %w", f.Name(), errDenied)
 	}
+	return f, st, nil
+}
+
+// read returns what is at the place.
+func (p place) read() (content, error) {
+	f, st, err := p.open()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return content{}, nil
+	case err != nil:
+		return content{}, err
+	}
+	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, 4*agentwire.MaxFileBytes+1))
 	if err != nil {
 		return content{}, fmt.Errorf("read %s: %w", p.path, err)
@@ -130,15 +146,53 @@ func (p place) read() (content, error) {
 	if len(raw) > 4*agentwire.MaxFileBytes {
 		return content{}, fmt.Errorf("%s is larger than a step replaces: %w", p.path, errDenied)
 	}
-	return content{exists: true, bytes: raw, uid: int(st.Uid), gid: int(st.Gid), mode: info.Mode().Perm()}, nil
+	return content{exists: true, bytes: raw, uid: int(st.Uid), gid: int(st.Gid), mode: permissions(st)}, nil
+}
+
+func permissions(st *unixStat) os.FileMode { return os.FileMode(st.Mode & 0o777) }
+
+// beside opens a file of the step's own next to the place, which outlives the step.
+func (p place) beside(suffix string) (*os.File, error) {
+	name := p.ownName(suffix)
+	fd, err := unix.Openat2(int(p.folder.Fd()), name, &unix.OpenHow{
+		Flags: unix.O_RDWR | unix.O_CREAT | unix.O_NONBLOCK | unix.O_CLOEXEC, Mode: 0o600, Resolve: noLinks,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open %s beside %s: %w", name, p.path, err)
+	}
+	f, st, err := ordinary(os.NewFile(uintptr(fd), name))
+	if err == nil && os.Geteuid() == 0 && st.Uid != 0 {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s beside %s belongs to somebody else: %w", name, p.path, errDenied)
+	}
+	return f, err
+}
+
+func (p place) ownName(suffix string) string { return ".gpuaas-" + p.name + suffix }
+
+// putInPlace makes a file beside the place the one at the place.
+func (p place) putInPlace(suffix string) error {
+	if err := unix.Renameat(int(p.folder.Fd()), p.ownName(suffix), int(p.folder.Fd()), p.name); err != nil {
+		return fmt.Errorf("rename what was written to %s: %w", p.path, err)
+	}
+	return p.sync()
+}
+
+// dropBeside removes a file beside the place.
+func (p place) dropBeside(suffix string) error {
+	err := unix.Unlinkat(int(p.folder.Fd()), p.ownName(suffix), 0)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove %s beside %s: %w", p.ownName(suffix), p.path, err)
+	}
+	return nil
 }
 
 // write replaces the file. A reader finds either the old content or the new
 // one, with its owner and mode.
 func (p place) write(c content) error {
-	temporary := ".gpuaas-" + p.name
-	if err := unix.Unlinkat(int(p.folder.Fd()), temporary, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("remove what an earlier attempt left beside %s: %w", p.path, err)
+	temporary := p.ownName("")
+	if err := p.dropBeside(""); err != nil {
+		return err
 	}
 	fd, err := unix.Openat2(int(p.folder.Fd()), temporary, &unix.OpenHow{
 		Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC, Mode: 0o600, Resolve: noLinks,
@@ -151,14 +205,13 @@ func (p place) write(c content) error {
 	if os.Geteuid() == 0 {
 		err = errors.Join(err, f.Chown(c.uid, c.gid))
 	}
-	err = errors.Join(err, f.Chmod(c.mode), f.Sync(), f.Close())
-	if err == nil {
-		err = unix.Renameat(int(p.folder.Fd()), temporary, int(p.folder.Fd()), p.name)
+	if err = errors.Join(err, f.Chmod(c.mode), f.Sync(), f.Close()); err == nil {
+		err = p.putInPlace("")
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", p.path, err), unix.Unlinkat(int(p.folder.Fd()), temporary, 0))
+		return errors.Join(fmt.Errorf("write %s: %w", p.path, err), p.dropBeside(""))
 	}
-	return p.sync()
+	return nil
 }
 
 func (p place) remove() error {

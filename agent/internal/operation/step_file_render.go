@@ -2,6 +2,7 @@ package operation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -129,32 +130,27 @@ func (h fileRender) wanted(s *Step, w *agentwire.FileRenderWith) (content, error
 			"mend the value or choose another format", err)
 	}
 	mode := w.Mode
-	if mode == "" {
-		mode = "0644"
-		if len(w.Secrets) > 0 {
-			mode = "0600"
-		}
+	if mode == "" && len(w.Secrets) > 0 {
+		mode = "0600"
 	}
-	bits, err := strconv.ParseUint(mode, 8, 12)
+	c, err := h.owned(w.Path, w.Owner, w.Group, mode)
+	c.exists, c.bytes = true, raw
+	return c, err
+}
+
+// owned says whose a file becomes: root's, readable to all, where nothing is said.
+func (h machine) owned(file, owner, group, mode string) (content, error) {
+	bits, err := strconv.ParseUint(cmp.Or(mode, "0644"), 8, 12)
 	if err != nil {
 		return content{}, fmt.Errorf("mode %s: %w", mode, err)
 	}
-	c := content{exists: true, bytes: raw, mode: os.FileMode(bits)}
-	owner, group := w.Owner, w.Group
-	if owner == "" {
-		owner = "root"
-	}
-	if group == "" {
-		group = "root"
-	}
-	uid, err := h.userID(owner)
-	gid, second := h.groupID(group)
+	uid, err := h.userID(cmp.Or(owner, "root"))
+	gid, second := h.groupID(cmp.Or(group, "root"))
 	if err := errors.Join(err, second); err != nil {
-		return content{}, fail(agentwire.FailurePermanent, "account_missing", "the owner of "+w.Path+" does not exist",
+		return content{}, fail(agentwire.FailurePermanent, "account_missing", "the owner of "+file+" does not exist",
 			"make the account in a step before, for example by its package", err)
 	}
-	c.uid, c.gid = uid, gid
-	return c, nil
+	return content{uid: uid, gid: gid, mode: os.FileMode(bits)}, nil
 }
 
 // result compares. An agent that is not root cannot give files away.

@@ -105,6 +105,9 @@ func lintSafety(d Definition, p *Problems) {
 	if d.Artifacts == nil {
 		return
 	}
+	if id := d.fetcher(); d.Artifacts.SignatureRequired && id != "" {
+		p.add("artifacts.signature_required", "the step %s compares a digest and verifies no signature", id)
+	}
 	if len(d.Artifacts.Repositories) == 0 || len(d.Artifacts.Repositories) > 64 {
 		p.add("artifacts.repositories", "must name 1 to 64 prefixes that artifacts may come from")
 	}
@@ -229,6 +232,10 @@ func (l *stepLint) step(at string, s Step) {
 	}
 	delete(l.before, s.ID) // a step does not refer to itself
 	for _, r := range placed {
+		if kind.MayFetch() && agentwire.DecidesFetch(r.Path) && r.Root != agentwire.RootInputs {
+			p.add(below(at+".with", r.Path), "%s: what is fetched must be known before the run, so that policies can decide: "+
+				"only inputs may stand here", r.Reference)
+		}
 		l.reference(below(at+".with", r.Path), r)
 	}
 	l.before[s.ID] = kind

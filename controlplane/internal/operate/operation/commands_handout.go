@@ -135,7 +135,7 @@ func (t Target) refused() TargetStatus {
 func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition,
 	e policy.Effective,
 ) (Trouble, error) {
-	v, denied := policy.Check(ctx, tx, e, o.policyRequest(d, o.answersFor()), s.decider)
+	v, denied := s.decided(ctx, tx, o, d, e, o.answersFor())
 	if err := noteDecision(ctx, tx, o, v); err != nil {
 		return Trouble{}, err
 	}
@@ -160,13 +160,17 @@ func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d de
 	}, nil
 }
 
-// policyRequest is what policies are asked about a run that goes on for somebody. Its
-// targets are counted.
-func (o Operation) policyRequest(d definition.Definition, caller string) policy.Request {
-	r := policyRequest(d, o.Owner)
+// decided asks policies about a run that goes on for somebody. Its targets are counted.
+func (s *Service) decided(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition, e policy.Effective,
+	caller string,
+) (policy.Verdict, error) {
+	r, err := policyRequest(d, o.Inputs, o.Owner)
+	if err != nil {
+		return policy.Verdict{}, err
+	}
 	r.Caller, r.TargetKind, r.OnlyPlan = caller, o.TargetKind, o.OnlyPlan
 	r.Targets, r.Concurrency = int(total(o.Counts)), int(o.Limits.MaxConcurrency)
-	return r
+	return policy.Check(ctx, tx, e, r, s.decider)
 }
 
 // noteDecision keeps what the policy document decided, if that is news.

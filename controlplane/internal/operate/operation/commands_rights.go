@@ -35,7 +35,7 @@ func (s *Service) mayGoOn(ctx context.Context, tx pgx.Tx, o Operation, d definit
 	if err != nil {
 		return err
 	}
-	if _, err := policy.Check(ctx, tx, e, o.policyRequest(d, who.ID), s.decider); err != nil {
+	if _, err := s.decided(ctx, tx, o, d, e, who.ID); err != nil {
 		return err
 	}
 	if o.Owner.platform() || who.Decide(auth.AllocationManage, o.on()) == auth.Allowed {

@@ -141,7 +141,10 @@ func (s *Service) allowed(ctx context.Context, tx pgx.Tx, p Plan, ask Ask) (poli
 	if err != nil {
 		return e, policy.Verdict{}, err
 	}
-	r := policyRequest(p.Version.Definition, ask.Owner)
+	r, err := policyRequest(p.Version.Definition, p.Inputs, ask.Owner)
+	if err != nil {
+		return e, policy.Verdict{}, err
+	}
 	r.Caller, r.TargetKind, r.OnlyPlan = auth.From(ctx).ID, string(p.Kind), ask.OnlyPlan
 	r.Targets, r.Concurrency = len(p.Targets), int(ask.Limits.concurrency(len(p.Targets)))
 	v, err := policy.Check(ctx, tx, e, r, s.decider)

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,9 @@ type Request struct {
 	OnlyPlan    bool       `json:"only_plan,omitempty"` // nodes only look
 	At          time.Time  `json:"at"`                  // when it is decided about
 	Artifacts   []Artifact `json:"artifacts,omitempty"`
+	// Open says that whoever asks chooses where artifacts come from, and nothing but a
+	// policy bounds it.
+	Open bool `json:"open,omitempty"`
 }
 
 // seenFrom is what the command line needs to explain a request.
@@ -64,9 +68,13 @@ func (e Effective) Denials(r Request) []Denial {
 	if e.TargetKinds != nil && !slices.Contains(e.TargetKinds, r.TargetKind) {
 		deny(TargetKinds, "a target of the kind %s is not allowed, only %s", r.TargetKind, listed(e.TargetKinds))
 	}
+	if r.Open && e.ArtifactSources == nil {
+		deny(ArtifactSources, "%s fetches from where its inputs say, which needs a policy that says where that may be",
+			r.Type)
+	}
 	for _, a := range r.Artifacts {
 		if e.ArtifactSources != nil && !slices.ContainsFunc(e.ArtifactSources, func(p string) bool {
-			return Within(a.Source, p)
+			return Within(a.Source, p) || Within(strings.TrimPrefix(a.Source, "https://"), p)
 		}) {
 			deny(ArtifactSources, "nothing may be fetched from %s, only from %s", a.Source, listed(e.ArtifactSources))
 		}

@@ -215,3 +215,31 @@ func TestAFurtherDecisionCanOnlyDenyAndFailsClosed(t *testing.T) {
 		t.Error("concurrency")
 	}
 }
+
+// Where whoever asks chooses the sources, nothing is fetched until a policy says from
+// where; one that names a host means https there.
+func TestSourcesThatInputsChooseNeedAPolicy(t *testing.T) {
+	fetch := func(source string) policy.Request {
+		return policy.Request{
+			Type: "node.file.fetch", TargetKind: "node", Open: true, Artifacts: []policy.Artifact{{Source: source}},
+		}
+	}
+	for _, c := range []struct {
+		sources *[]string
+		source  string
+		allowed bool
+	}{
+		{nil, "https://models.example/a", false},
+		{&[]string{}, "https://models.example/a", false},
+		{&[]string{"https://models.example/"}, "https://models.example/a", true},
+		{&[]string{"models.example/team"}, "https://models.example/team/a", true},
+		{&[]string{"models.example/team"}, "http://models.example/team/a", false},
+		{&[]string{"models.example/team"}, "https://models.example/teammate", false},
+		{&[]string{"http://10.0.0.7:8000/"}, "http://10.0.0.7:8000/a", true},
+	} {
+		denied := resolve(level(policy.Global, policy.Values{ArtifactSources: c.sources})).Denials(fetch(c.source))
+		if (len(denied) == 0) != c.allowed {
+			t.Errorf("%v, %s: %+v", c.sources, c.source, denied)
+		}
+	}
+}
