@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -21,11 +23,11 @@ import (
 // askFlags are the flags that say what is asked for.
 type askFlags struct {
 	scope
-	sku, region, arrangement, name, access, expires, patience string
-	count                                                     int32
-	keys                                                      []string
-	labels, nodeLabels, capabilities                          map[string]string
-	protected                                                 bool
+	sku, region, arrangement, name, access, expires, patience, hourMost string
+	count                                                               int32
+	keys                                                                []string
+	labels, nodeLabels, capabilities                                    map[string]string
+	protected                                                           bool
 }
 
 func addAskFlags(cmd *cobra.Command) *askFlags {
@@ -38,6 +40,7 @@ func addAskFlags(cmd *cobra.Command) *askFlags {
 	flags.StringVar(&f.arrangement, "arrangement", "", "how the nodes are to stand: spread, pack or same_rack")
 	frame.Complete(cmd, "arrangement", apiclient.Words("AllocationAskBody.arrangement")...)
 	flags.StringToStringVar(&f.nodeLabels, "node-label", nil, "a label that nodes must have, as `KEY=VALUE`")
+	flags.StringVar(&f.hourMost, "hour-most", "", "what one node may cost for an hour, after discounts, such as \"28.00 USD\"")
 	flags.StringToStringVar(&f.capabilities, "capability", nil, "a capability that nodes must have, as `KEY=VALUE`")
 	return f
 }
@@ -49,7 +52,17 @@ func (f *askFlags) body(s *session) (apiclient.AllocationAskBody, error) {
 		NodeLabels:   frame.Given(s.Session, "node-label", &f.nodeLabels),
 		Capabilities: frame.Given(s.Session, "capability", &f.capabilities),
 	}
-	return b, s.Require("sku", "project")
+	if err := s.Require("sku", "project"); err != nil || f.hourMost == "" {
+		return b, err
+	}
+	number := strings.TrimRightFunc(f.hourMost, unicode.IsLetter)
+	code := strings.TrimPrefix(f.hourMost, number)
+	minor, err := currency.Parse(strings.TrimSpace(number), code)
+	if err != nil {
+		return b, failure.Misuse(s.Cmd, "--hour-most: %s; give an amount and a currency, such as \"28.00 USD\"", err)
+	}
+	b.HourMost = &apiclient.AllocationMostBody{AmountMinor: minor, Currency: code}
+	return b, nil
 }
 
 // wanted adds what only a request has that is meant.
@@ -202,6 +215,7 @@ func (s *session) placeAllocation(
 		Access:      (*apiclient.AllocationAdminAskBodyAccess)(b.Access),
 		Arrangement: (*apiclient.AllocationAdminAskBodyArrangement)(b.Arrangement),
 		Pool:        frame.Given(s.Session, "pool", &pool),
+		HourMost:    b.HourMost,
 	}
 	if node != "" {
 		id, err := s.nodeID(node)

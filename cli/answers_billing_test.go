@@ -46,10 +46,16 @@ var moneyErrands = []errand{
 		"billing prices set h200-sxm-baremetal-8g --price 600 --currency JPY --from 2026-04-01 --reason new-year",
 	},
 	{"billing-prices-set-free", "billing prices set h200-sxm-baremetal-8g --price 0 --free --currency JPY --at-once --reason gift"},
+	{"billing-prices-set-plain", "billing prices set h200-sxm-baremetal-8g --price 3.50"},
+	{
+		"billing-prices-set-offset",
+		"billing prices set h200-sxm-baremetal-8g --price 3.50 --currency USD --from 2026-04-01T00:00+02:00",
+	},
 	{"billing-prices-set-wrong", "billing prices set h200-sxm-baremetal-8g --price 3.505"},
 	{"billing-account-show", "billing account show --tenant acme"},
 	{"billing-account-set", "billing account set --tenant acme --currency USD --discount 15"},
 	{"billing-account-set-pricing", "billing account set --tenant acme --currency USD --pricing follows_list"},
+	{"billing-account-set-version", "billing account set --tenant acme --currency USD --discount 15 --if-version 6"},
 	{"billing-account-set-wrong", "billing account set --tenant acme --currency USD --discount 101"},
 	{"billing-account-free-projects", "billing account free-projects --tenant acme"},
 	{"billing-account-free", "billing account free --project acme/training --reason research"},
@@ -152,10 +158,12 @@ func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFun
 		"get-statement-csv":        plain("text/csv", "statement,kind\nACME-0007,opening\n"),
 		"get-statement-focus":      plain("text/csv", "BilledCost\n1.00\n"),
 		"get-ledger-check": answer(200, `{"agrees":true,"allocations":12,"tenants":2,"disagreements":0,"found":[],`+
-			`"checked_at":"2026-03-04T05:06:07Z"}`),
+			`"checked_at":"2026-03-04T05:06:07Z","never_charged":0,"unmetered":[]}`),
 		"get-tenant-ledger-check": answer(200, `{"agrees":false,"allocations":2,"tenants":1,"disagreements":1,`+
 			`"checked_at":"2026-03-04T05:06:07Z","found":[{"org_id":"`+orgID+`","allocation_id":"`+allocationID+`",`+
-			`"message":"the ledger has 1.00 USD, rated are 1.01 USD","want_minor":101,"got_minor":100}]}`),
+			`"message":"the ledger has 1.00 USD, rated are 1.01 USD","want_minor":101,"got_minor":100}],"never_charged":1,`+
+			`"unmetered":[{"org_id":"`+orgID+`","allocation_id":"`+allocationID+`","sku":"h200-sxm-baremetal-8g",`+
+			`"active_at":"2026-03-01T05:06:07Z","message":"its tenant had no billing account when it was rented"}]}`),
 		"get-tenant-usage": answer(200, usageJSON), "get-project-usage": answer(200, usageJSON),
 		"put-balance-limits": answer(200, balanceJSON), "put-budget": answer(200, budgetJSON),
 		"list-payments":      pageOf(paymentJSON),

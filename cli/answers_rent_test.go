@@ -119,6 +119,14 @@ func waitingOrPlaced(w http.ResponseWriter, r *http.Request) {
 
 var allocationErrands = []errand{
 	{"allocation-create", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --ssh-key laptop"},
+	{
+		"allocation-create-limit",
+		"allocation create --project acme/training --sku h200-sxm-baremetal-8g --hour-most 28.00USD",
+	},
+	{
+		"allocation-create-limit-wrong",
+		"allocation create --project acme/training --sku h200-sxm-baremetal-8g --hour-most 28.00",
+	},
 	{"allocation-create-wait", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait"},
 	{"allocation-create-queued", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait-up-to 2h"},
 	{

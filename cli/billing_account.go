@@ -24,6 +24,7 @@ func (a *app) billingAccountColumns() []table.Column[apiclient.AccountView] {
 		{Title: "OPENED", Text: func(v account) string { return a.When(v.CreatedAt) }},
 		{Title: "CHANGED", Text: func(v account) string { return a.When(v.UpdatedAt) }},
 		{Title: "CHANGED BY", Text: func(v account) string { return v.UpdatedBy }},
+		{Title: "VERSION", Text: func(v account) string { return strconv.FormatInt(v.Version, 10) }},
 	}
 }
 
@@ -79,6 +80,7 @@ func (a *app) accountSetCommand() *cobra.Command {
 			discount := cmd.Flags().Float64("discount", 0, "what is taken off every price, in percent with two digits at most")
 			pricing := cmd.Flags().String("pricing", "", "fixed or follows_list")
 			frame.Complete(cmd, "pricing", apiclient.Words("AccountBody.pricing")...)
+			version := cmd.Flags().Int64("if-version", 0, "only if the account still has this version: gpuaas billing account show")
 			return func(s *session, _ []string) error {
 				if err := s.Require("currency"); err != nil {
 					return err
@@ -93,6 +95,7 @@ func (a *app) accountSetCommand() *cobra.Command {
 				}
 				body := apiclient.AccountBody{
 					Currency: *code, Pricing: frame.GivenAs[apiclient.AccountBodyPricing](s.Session, "pricing", pricing),
+					Version: frame.Given(s.Session, "if-version", version),
 				}
 				if s.Cmd.Flags().Changed("discount") {
 					body.PaidShare = new(10_000 - int32(off))

@@ -6,6 +6,7 @@ import (
 	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/frame"
 	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/moment"
 	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 	"gpuaas/contract/currency"
@@ -87,7 +88,8 @@ func (a *app) priceSetCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			amount := cmd.Flags().String("price", "", "of one GPU, or of a machine without GPUs, for one hour, such as 3.50")
 			code := cmd.Flags().String("currency", "USD", "currency of the price")
-			from := cmd.Flags().String("from", "", "when it begins, such as \"2026-03-04 05:06\" (default now)")
+			from := cmd.Flags().String("from", "", "when it begins, in UTC unless it names an offset, such as \"2026-03-04 05:06\" or\n"+
+				"\"2026-03-04 05:06+02:00\" (default now)")
 			reason := cmd.Flags().String("reason", "", "why")
 			free := cmd.Flags().Bool("free", false, "the price of zero is meant")
 			atOnce := cmd.Flags().Bool("at-once", false,
@@ -104,15 +106,24 @@ func (a *app) priceSetCommand() *cobra.Command {
 					Sku: args[0], Currency: *code, PriceMinor: minor, Reason: frame.Given(s.Session, "reason", reason),
 					Free: frame.Given(s.Session, "free", free), AtOnce: frame.Given(s.Session, "at-once", atOnce),
 				}
-				if *from != "" {
-					at, err := s.Moment(*from)
+				if *from != "" { // prices are the same for everybody: no zone of somebody's machine
+					at, err := moment.Parse(*from, s.Now().UTC())
 					if err != nil {
 						return err
 					}
 					body.ValidFrom = &at
 				}
-				return frame.Show(s.Session, a.priceColumns())(
-					s.API.CreatePriceWithResponse(s.Ctx, &apiclient.CreatePriceParams{}, body))
+				if err := frame.Show(s.Session, a.priceColumns())(
+					s.API.CreatePriceWithResponse(s.Ctx, &apiclient.CreatePriceParams{}, body)); err != nil {
+					return err
+				}
+				if !s.Cmd.Flags().Changed("currency") {
+					s.Note("no --currency was given: the price is in %s", *code)
+				}
+				if body.ValidFrom != nil {
+					s.Note("it begins at %s UTC", body.ValidFrom.Format("2006-01-02 15:04:05"))
+				}
+				return nil
 			}
 		},
 	})

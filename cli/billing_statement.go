@@ -212,7 +212,8 @@ func (a *app) billingCheckCommand() *cobra.Command {
 		use: "check", short: "Compare the ledger with rated usage, to the minor unit",
 		operations: []string{"get-tenant-ledger-check", "get-ledger-check"},
 		long: "Of a tenant it compares now. Of all tenants, for operators, it shows the last hourly comparison. It\n" +
-			"ends with exit code 8 where they disagree.",
+			"ends with exit code 8 where they disagree. It also lists what is used and will never be charged, because\n" +
+			"it was rented without terms, or before the tenant had a billing account: end it, or agree on a credit.",
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addTenant(cmd)
@@ -233,6 +234,7 @@ func (a *app) billingCheckCommand() *cobra.Command {
 func (a *app) showCheck(s *session) func(apiclient.Answer, error) error {
 	type check = apiclient.StatementCheckView
 	type found = apiclient.StatementDisagreement
+	type unmetered = apiclient.StatementUnmetered
 	return func(resp apiclient.Answer, err error) error {
 		raw, err := apiclient.Read(resp, err)
 		if err != nil {
@@ -243,12 +245,22 @@ func (a *app) showCheck(s *session) func(apiclient.Answer, error) error {
 			{Title: "ALLOCATIONS", Text: func(v check) string { return strconv.FormatInt(v.Allocations, 10) }},
 			{Title: "TENANTS", Text: func(v check) string { return strconv.FormatInt(v.Tenants, 10) }},
 			{Title: "DISAGREEMENTS", Text: func(v check) string { return strconv.FormatInt(v.Disagreements, 10) }},
+			{Title: "NEVER CHARGED", Text: func(v check) string { return strconv.FormatInt(v.NeverCharged, 10) }},
 			{Title: "COMPARED", Text: func(v check) string { return a.Whenever(v.CheckedAt) }},
 		}, raw); err != nil {
 			return err
 		}
 		v, err := output.Decode[check](raw)
 		if err != nil {
+			return err
+		}
+		if err := frame.PrintPart(s.Session, []table.Column[unmetered]{
+			{Title: "TENANT", Text: func(v unmetered) string { return v.OrgId.String() }},
+			{Title: "ALLOCATION", Text: func(v unmetered) string { return v.AllocationId.String() }},
+			{Title: "SKU", Text: func(v unmetered) string { return v.Sku }},
+			{Title: "SINCE", Text: func(v unmetered) string { return a.When(v.ActiveAt) }},
+			{Title: "NEVER CHARGED BECAUSE", Text: func(v unmetered) string { return v.Message }},
+		}, v.Value.Unmetered); err != nil {
 			return err
 		}
 		if err := frame.PrintPart(s.Session, []table.Column[found]{

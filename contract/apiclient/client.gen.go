@@ -3133,6 +3133,9 @@ type AccountBody struct {
 
 	// Pricing Whether what is rented keeps the price of then, or takes each price of the list when it begins. Left out: as it is; of a new account fixed.
 	Pricing *AccountBodyPricing `json:"pricing,omitempty"`
+
+	// Version The version of the account that the change is based on: if it has another by now, nothing is changed. Left out: whichever it has.
+	Version *int64 `json:"version,omitempty"`
 }
 
 // AccountBodyPricing Whether what is rented keeps the price of then, or takes each price of the list when it begins. Left out: as it is; of a new account fixed.
@@ -3492,6 +3495,9 @@ type AllocationAdminAskBody struct {
 	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
 	Gpus *int32 `json:"gpus,omitempty"`
 
+	// HourMost What one node may cost for an hour, after discounts, when it is placed: nothing is rented at a higher price. Left out: whatever it costs; a request that waits is placed at the price of when it was made at the most.
+	HourMost *AllocationMostBody `json:"hour_most,omitempty"`
+
 	// Labels Words of your own.
 	Labels *map[string]string `json:"labels,omitempty"`
 
@@ -3584,6 +3590,9 @@ type AllocationAskBody struct {
 
 	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
 	Gpus *int32 `json:"gpus,omitempty"`
+
+	// HourMost What one node may cost for an hour, after discounts, when it is placed: nothing is rented at a higher price. Left out: whatever it costs; a request that waits is placed at the price of when it was made at the most.
+	HourMost *AllocationMostBody `json:"hour_most,omitempty"`
 
 	// Labels Words of your own.
 	Labels *map[string]string `json:"labels,omitempty"`
@@ -3730,6 +3739,9 @@ type AllocationFlatBody struct {
 	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
 	Gpus *int32 `json:"gpus,omitempty"`
 
+	// HourMost What one node may cost for an hour, after discounts, when it is placed: nothing is rented at a higher price. Left out: whatever it costs; a request that waits is placed at the price of when it was made at the most.
+	HourMost *AllocationMostBody `json:"hour_most,omitempty"`
+
 	// Labels Words of your own.
 	Labels *map[string]string `json:"labels,omitempty"`
 
@@ -3850,6 +3862,19 @@ type AllocationMomentViewList struct {
 
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AllocationMostBody defines model for AllocationMostBody.
+type AllocationMostBody struct {
+	// AmountMinor In minor units.
+	//
+	// Examples: 2800
+	AmountMinor int64 `json:"amount_minor"`
+
+	// Currency Must be the currency of the tenant.
+	//
+	// Examples: USD
+	Currency string `json:"currency"`
 }
 
 // AllocationOption defines model for AllocationOption.
@@ -12546,8 +12571,14 @@ type StatementCheckView struct {
 	// Found The first hundred of them.
 	Found []StatementDisagreement `json:"found"`
 
+	// NeverCharged How many allocations are used and will never be charged, because they were rented without terms or without a billing account.
+	NeverCharged int64 `json:"never_charged"`
+
 	// Tenants How many balances were compared.
 	Tenants int64 `json:"tenants"`
+
+	// Unmetered The first hundred of those, the oldest first.
+	Unmetered []StatementUnmetered `json:"unmetered"`
 }
 
 // StatementCloseBody defines model for StatementCloseBody.
@@ -12804,6 +12835,26 @@ type StatementReliefLine struct {
 	Late   *bool     `json:"late,omitempty"`
 	Reason string    `json:"reason"`
 	To     time.Time `json:"to"`
+}
+
+// StatementUnmetered defines model for StatementUnmetered.
+type StatementUnmetered struct {
+	// ActiveAt Since when it is used.
+	ActiveAt time.Time `json:"active_at"`
+
+	// AllocationId Id of the allocation.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+
+	// Message Why it is never charged.
+	Message string `json:"message"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+	Sku   string             `json:"sku"`
 }
 
 // StatementUsageLine defines model for StatementUsageLine.

@@ -26,7 +26,7 @@ export function SetAccount({ orgId, account, onClose }: { orgId: string; account
   const { share, wrong } = shareOf(discount)
   const right = /^[A-Z]{3}$/.test(currency)
   const doing = useMutation({
-    mutationFn: () => got(api.PUT('/api/v1/tenants/{org_id}/billing-account', { params: { path: { org_id: orgId } }, body: { currency, paid_share: share, pricing } })),
+    mutationFn: () => got(api.PUT('/api/v1/tenants/{org_id}/billing-account', { params: { path: { org_id: orgId } }, body: { currency, paid_share: share, pricing, version: account?.version } })),
     onSuccess: () => {
       moved(account ? 'It is changed.' : 'The billing account is open.')
       onClose()

@@ -39,6 +39,7 @@ type Wish struct {
 	Currency string // it can be set once
 	Paid     *int32
 	Pricing  *Pricing
+	Version  *int64 // of the account that the change is based on; nil: whichever it has
 }
 
 // FreeProject is a project that pays nothing.
@@ -133,6 +134,13 @@ func (w Wish) check() error {
 		return invalid("pricing", "must be fixed or follows_list")
 	}
 	return nil
+}
+
+// changed refuses a change of an account that is not as somebody saw it.
+func changed() error {
+	return fault.New(fault.Conflict, "billing_account_changed", "the billing account was changed meanwhile: nothing was set").
+		WithRemedy("look at it (gpuaas billing account show), and repeat the change if it is still right").
+		WithFields(fault.Field{Path: "body.version", Message: "is not the version that the account has"})
 }
 
 func missing() error {

@@ -279,3 +279,22 @@ func TestAPriceBeginsAfterThoseWhoRentAtTheOneBefore(t *testing.T) {
 		t.Errorf("it holds from %s, agreed was until %s: %v", got.set.From, agreed, got.err)
 	}
 }
+
+// A change that names the version that it is based on is made only if the account still
+// has it.
+func TestAChangeIsBasedOnWhatWasSeen(t *testing.T) {
+	w := newWorld(t, false)
+	set := func(body object) httpapitest.Answer {
+		body["currency"] = "USD"
+		return w.call(t, "root", http.MethodPut, w.tenant(), body)
+	}
+	set(object{"version": 1}).Refused(t, http.StatusConflict, "billing_account_changed")
+	set(object{}).Wants(t, http.StatusOK, "")
+	set(object{"version": 1, "paid_share": 9_000}).Wants(t, http.StatusOK, "")
+	set(object{"version": 1, "paid_share": 0}).Refused(t, http.StatusConflict, "billing_account_changed")
+	now, err := account.Get(t.Context(), w.db, w.org)
+	if err != nil || now.Paid != 9_000 || now.Version != 2 {
+		t.Errorf("%+v, %v", now, err)
+	}
+	set(object{"paid_share": 8_000}).Wants(t, http.StatusOK, "")
+}

@@ -48,6 +48,7 @@ type Body struct {
 	Currency  string   `json:"currency" pattern:"^[A-Z]{3}$" doc:"What the tenant pays in. It can be set once." example:"USD"`
 	PaidShare *int32   `json:"paid_share,omitempty" minimum:"0" maximum:"10000" doc:"What it pays of a price, in ten-thousandths. Left out: as it is; of a new account all of it."`
 	Pricing   *Pricing `json:"pricing,omitempty" doc:"Whether what is rented keeps the price of then, or takes each price of the list when it begins. Left out: as it is; of a new account fixed."`
+	Version   *int64   `json:"version,omitempty" minimum:"1" doc:"The version of the account that the change is based on: if it has another by now, nothing is changed. Left out: whichever it has."`
 }
 
 // FreeView is a project that pays nothing, as the API shows it.
@@ -157,7 +158,7 @@ func (s *Service) registerAccount(api *httpapi.API) {
 	},
 	) (*httpapi.Plain[View], error) {
 		a, err := s.Set(ctx, in.OrgID, Wish{
-			Currency: in.Body.Currency, Paid: in.Body.PaidShare, Pricing: in.Body.Pricing,
+			Currency: in.Body.Currency, Paid: in.Body.PaidShare, Pricing: in.Body.Pricing, Version: in.Body.Version,
 		})
 		return &httpapi.Plain[View]{Body: show(a)}, err
 	})

@@ -48,7 +48,9 @@ func (s *Service) Set(ctx context.Context, org id.Org, w Wish) (Account, error) 
 		case err != nil:
 			return fmt.Errorf("set billing account: %w", err)
 		}
-		set = from(row)
+		if set = from(row); w.Version != nil && set.Version != *w.Version+1 {
+			return changed()
+		}
 		return record(ctx, tx, "billing_account.set", org, id.Project{}, "", map[string]any{
 			"currency": set.Currency, "paid_share": set.Paid, "pricing": set.Pricing, "version": set.Version,
 		})

@@ -56,13 +56,15 @@ type CheckView struct {
 	Tenants       int64          `json:"tenants" doc:"How many balances were compared."`
 	Disagreements int64          `json:"disagreements" doc:"How many are not as they should be."`
 	Found         []Disagreement `json:"found" nullable:"false" doc:"The first hundred of them."`
+	NeverCharged  int64          `json:"never_charged" doc:"How many allocations are used and will never be charged, because they were rented without terms or without a billing account."`
+	Unmetered     []Unmetered    `json:"unmetered" nullable:"false" doc:"The first hundred of those, the oldest first."`
 }
 
 func showCheck(c Comparison) CheckView {
 	at := c.At.UTC()
 	return CheckView{
 		CheckedAt: &at, Agrees: c.Disagreements == 0, Allocations: c.Allocations, Tenants: c.Tenants,
-		Disagreements: c.Disagreements, Found: c.Found,
+		Disagreements: c.Disagreements, Found: c.Found, NeverCharged: c.NeverCharged, Unmetered: c.Unmetered,
 	}
 }
 
@@ -200,9 +202,10 @@ func registerFile[In any](
 func (s *Service) registerChecks(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-tenant-ledger-check", Method: http.MethodGet, Path: pathTenant + "/ledger-check", Tag: tag,
-		Summary:     "Compare the ledger of a tenant with rated usage",
-		Description: "Now: of each allocation, what rating says, what its windows say and what was booked.",
-		Access:      httpapi.Tenant(auth.BillingRead),
+		Summary: "Compare the ledger of a tenant with rated usage",
+		Description: "Now: of each allocation, what rating says, what its windows say and what was booked; and what is used and " +
+			"will never be charged.",
+		Access: httpapi.Tenant(auth.BillingRead),
 	}, func(ctx context.Context, in *TenantPath) (*httpapi.Plain[CheckView], error) {
 		if err := s.exists(ctx, in.OrgID); err != nil {
 			return nil, err
@@ -218,7 +221,7 @@ func (s *Service) registerChecks(api *httpapi.API) {
 	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[CheckView], error) {
 		c, some, err := s.LastCheck(ctx)
 		if err != nil || !some {
-			return &httpapi.Plain[CheckView]{Body: CheckView{Found: []Disagreement{}}}, err
+			return &httpapi.Plain[CheckView]{Body: CheckView{Found: []Disagreement{}, Unmetered: []Unmetered{}}}, err
 		}
 		return &httpapi.Plain[CheckView]{Body: showCheck(c)}, nil
 	})

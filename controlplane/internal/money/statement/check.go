@@ -5,6 +5,7 @@ import (
 
 	"gpuaas/contract/currency"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/rating"
 )
 
@@ -18,6 +19,30 @@ type Comparison struct {
 	Tenants       int64
 	Disagreements int64
 	Found         []Disagreement
+	NeverCharged  int64
+	Unmetered     []Unmetered // the first of them
+}
+
+// Unmetered is something that is used and will never be charged, because it was rented
+// without a meter. It is no disagreement: the ledger is right about it.
+type Unmetered struct {
+	OrgID        id.Org        `json:"org_id" doc:"Id of the tenant."`
+	AllocationID id.Allocation `json:"allocation_id" doc:"Id of the allocation."`
+	SKU          string        `json:"sku"`
+	ActiveAt     time.Time     `json:"active_at" doc:"Since when it is used."`
+	Message      string        `json:"message" doc:"Why it is never charged."`
+}
+
+// unmetered says why something has no meter, by the basis of its terms.
+func unmetered(basis account.Basis) string {
+	switch basis {
+	case "":
+		return "it was rented before there was billing, or through a release that knew none: nothing was agreed"
+	case account.NoAccount:
+		return "its tenant had no billing account when it was rented"
+	default:
+		return "it has terms and no meter: somebody changed rows"
+	}
 }
 
 // Disagreement is one place where the ledger is not what it should be.

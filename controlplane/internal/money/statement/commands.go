@@ -145,8 +145,13 @@ func (s *Service) Check(ctx context.Context, org id.Org, alive func()) (Comparis
 	if err != nil {
 		return c, fmt.Errorf("encode disagreements: %w", err)
 	}
+	unmetered, err := json.Marshal(c.Unmetered)
+	if err != nil {
+		return c, fmt.Errorf("encode what is never charged: %w", err)
+	}
 	if err := q.AddCheck(ctx, statementdb.AddCheckParams{
 		BeganAt: c.At, Allocations: c.Allocations, Tenants: c.Tenants, Disagreements: c.Disagreements, Found: found,
+		NeverCharged: c.NeverCharged, NeverChargedFound: unmetered,
 	}); err != nil {
 		return c, fmt.Errorf("record comparison: %w", err)
 	}

@@ -147,7 +147,16 @@ FROM billing_accounts a JOIN billing_periods o ON o.org_id = a.org_id
 WHERE sqlc.narg(org_id)::uuid IS NULL OR a.org_id = sqlc.narg(org_id) ORDER BY a.org_id;
 
 -- name: AddCheck :exec
-INSERT INTO billing_checks (began_at, allocations, tenants, disagreements, found) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO billing_checks (began_at, allocations, tenants, disagreements, found, never_charged, never_charged_found)
+VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: NeverCharged :many
+-- What is used and has no meter: nothing will ever be charged for it. The first ones, and how many there are.
+SELECT a.id, a.org_id, a.sku_id, a.active_at::timestamptz AS active_at, coalesce(t.basis, '')::text AS basis, count(*) OVER () AS total
+FROM allocations a LEFT JOIN allocation_terms t ON t.allocation_id = a.id
+WHERE a.status = 'active' AND a.release_requested_at IS NULL AND (sqlc.narg(org_id)::uuid IS NULL OR a.org_id = sqlc.narg(org_id))
+  AND NOT EXISTS (SELECT FROM usage_meters m WHERE m.allocation_id = a.id AND m.meter = 'held')
+ORDER BY a.active_at, a.id LIMIT sqlc.arg(most);
 
 -- name: PruneChecks :exec
 DELETE FROM billing_checks WHERE ended_at < clock_timestamp() - interval '90 days';

@@ -19,6 +19,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/statement"
 )
@@ -217,6 +218,51 @@ func TestDisagreementsAreFound(t *testing.T) {
 	if v.Agrees || v.Disagreements != 3 {
 		t.Errorf("%+v", v)
 	}
+}
+
+// What is used and has no meter is listed, with the reason, and is no disagreement.
+func TestWhatIsNeverChargedIsListed(t *testing.T) {
+	w := newWorld(t)
+	w.rent(t, w.tenant, 8, `{}`, month(2), time.Time{})
+	ended := w.settle(t, "unknown", "")
+	w.rent(t, ended, 8, `{}`, month(2), month(2).Add(hour)) // it is over
+	free := w.settle(t, "early", "")
+	early := w.rent(t, free, 8, `{}`, month(2).Add(hour), time.Time{})
+	old := id.New[id.Allocation]()
+	w.exec(t, `INSERT INTO allocations SELECT (jsonb_populate_record(a, jsonb_build_object('id', $1::text, 'active_at', $3::timestamptz))).*
+		FROM allocations a WHERE a.id = $2`, old, w.rentedBy(t, w.org), month(2).Add(2*hour)) // a release of before made it
+	if _, err := w.accounts.Set(t.Context(), free.org, account.Wish{Currency: "USD"}); err != nil { // too late for it
+		t.Fatal(err)
+	}
+	if _, err := w.statements.Check(t.Context(), id.Org{}, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	var v statement.CheckView
+	w.get(t, "operator", "/api/v1/admin/ledger-check", nil).Into(t, http.StatusOK, &v)
+	if !v.Agrees || v.NeverCharged != 2 || len(v.Unmetered) != 2 {
+		t.Fatalf("%+v", v)
+	}
+	if f := v.Unmetered[0]; f.AllocationID != early || f.OrgID != free.org ||
+		!strings.Contains(f.Message, "no billing account") {
+		t.Errorf("%+v", f)
+	}
+	if f := v.Unmetered[1]; f.AllocationID != old || f.SKU != h200 ||
+		!strings.Contains(f.Message, "before there was billing") {
+		t.Errorf("%+v", f)
+	}
+	w.get(t, "operator", "/api/v1/tenants/"+w.org.String()+"/ledger-check", nil).Into(t, http.StatusOK, &v)
+	if v.NeverCharged != 1 || v.Unmetered[0].AllocationID != old {
+		t.Errorf("of one tenant: %+v", v)
+	}
+}
+
+// rentedBy is an allocation of a tenant.
+func (w *world) rentedBy(tb testing.TB, org id.Org) (of id.Allocation) {
+	tb.Helper()
+	if err := w.owner.QueryRow(tb.Context(), `SELECT id FROM allocations WHERE org_id = $1 LIMIT 1`, org).Scan(&of); err != nil {
+		tb.Fatal(err)
+	}
+	return of
 }
 
 // sample is a statement with a line of every kind.

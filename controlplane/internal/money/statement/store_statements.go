@@ -252,7 +252,7 @@ func (s *Service) compare(ctx context.Context, org id.Org, alive func()) (Compar
 	if err != nil {
 		return Comparison{}, fmt.Errorf("read clock: %w", err)
 	}
-	c := Comparison{At: now, Found: []Disagreement{}}
+	c := Comparison{At: now, Found: []Disagreement{}, Unmetered: []Unmetered{}}
 	for after := (id.Allocation{}); ; {
 		alive()
 		rows, err := q.Compared(ctx, statementdb.ComparedParams{
@@ -295,6 +295,17 @@ func (s *Service) compare(ctx context.Context, org id.Org, alive func()) (Compar
 		}.disagree())
 		c.Tenants++
 	}
+	rows, err := q.NeverCharged(ctx, statementdb.NeverChargedParams{OrgID: optional(org), Most: mostFound})
+	if err != nil {
+		return c, fmt.Errorf("look for what is never charged: %w", err)
+	}
+	for _, r := range rows {
+		c.NeverCharged = r.Total
+		c.Unmetered = append(c.Unmetered, Unmetered{
+			OrgID: r.OrgID, AllocationID: r.ID, SKU: r.SkuID, ActiveAt: r.ActiveAt.UTC(),
+			Message: unmetered(account.Basis(r.Basis)),
+		})
+	}
 	return c, nil
 }
 
@@ -309,6 +320,10 @@ func (s *Service) LastCheck(ctx context.Context) (Comparison, bool, error) {
 	}
 	c := Comparison{
 		At: row.EndedAt, Allocations: row.Allocations, Tenants: row.Tenants, Disagreements: row.Disagreements,
+		NeverCharged: row.NeverCharged,
+	}
+	if err := json.Unmarshal(row.NeverChargedFound, &c.Unmetered); err != nil {
+		return c, false, fmt.Errorf("decode what is never charged: %w", err)
 	}
 	if err := json.Unmarshal(row.Found, &c.Found); err != nil {
 		return c, false, fmt.Errorf("decode last comparison: %w", err)

@@ -135,6 +135,13 @@ type AskBody struct {
 	ExpiresIn    *int64            `json:"expires_in_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"0: it never ends by itself, where the project may have that. Left out: as the rental settings of the project say."`
 	Protected    bool              `json:"protected,omitempty" doc:"Refuses its release until that is lifted."`
 	WaitUpTo     int64             `json:"wait_up_to_seconds,omitempty" minimum:"0" maximum:"604800" doc:"Where there are not enough nodes, the request waits for them so long, and the answer is 202 with it. Left out: it is refused."`
+	HourMost     *MostBody         `json:"hour_most,omitempty" doc:"What one node may cost for an hour, after discounts, when it is placed: nothing is rented at a higher price. Left out: whatever it costs; a request that waits is placed at the price of when it was made at the most."`
+}
+
+// MostBody is the highest amount that somebody will pay.
+type MostBody struct {
+	AmountMinor int64  `json:"amount_minor" minimum:"0" maximum:"1000000000000000" doc:"In minor units." example:"2800"`
+	Currency    string `json:"currency" pattern:"^[A-Z]{3}$" doc:"Must be the currency of the tenant." example:"USD"`
 }
 
 func (b AskBody) ask(project id.Project) Ask {
@@ -147,6 +154,9 @@ func (b AskBody) ask(project id.Project) Ask {
 	}
 	if b.ExpiresIn != nil {
 		a.ExpiresIn, a.Never = time.Duration(*b.ExpiresIn)*time.Second, *b.ExpiresIn == 0
+	}
+	if m := b.HourMost; m != nil {
+		a.HourMost, a.HourIn = &m.AmountMinor, m.Currency
 	}
 	return a
 }

@@ -342,8 +342,8 @@ func (s *Service) priced(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (sku.S
 		Allocation: p.spot.allocation, Org: p.org, Project: ask.Project, SKU: p.sku.ID, GPUs: p.sku.GPUsTotal,
 		Lasts: ask.ExpiresIn, Placed: ask.Placed && !p.own,
 	})
-	if err == nil && ask.HourMost != nil && price.Currency != "" && price.Hour > *ask.HourMost {
-		err = dearer(price, *ask.HourMost)
+	if err == nil {
+		err = ask.affords(price)
 	}
 	if err == nil && price.Currency != "" {
 		p.sku.PriceMinor, p.sku.PriceCurrency = price.Minor, price.Currency
@@ -354,11 +354,25 @@ func (s *Service) priced(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (sku.S
 	return p.sku, err
 }
 
-// dearer refuses what costs more than when it was asked for.
-func dearer(now Price, then int64) error {
+// affords refuses what costs more than the request names, or than when it was asked for.
+func (a Ask) affords(now Price) error {
+	switch {
+	case a.HourMost == nil || now.Currency == "":
+		return nil
+	case a.HourIn != "" && a.HourIn != now.Currency:
+		return fault.New(fault.Conflict, "currency_mismatch", "the tenant pays in %s, the most that a node may cost is in %s",
+			now.Currency, a.HourIn).WithRemedy("name the most in %s", now.Currency).
+			WithFields(fault.Field{Path: "body.hour_most.currency", Message: "must be " + now.Currency})
+	case now.Hour <= *a.HourMost:
+		return nil
+	}
+	costs, most := currency.Format(now.Hour, now.Currency), currency.Format(*a.HourMost, now.Currency)
+	if a.HourIn != "" {
+		return fault.New(fault.Conflict, "price_above_limit", "a node costs %s an hour, and may cost %s", costs, most).
+			WithRemedy("name a higher limit, if it is worth that; what it costs: gpuaas allocation explain")
+	}
 	return fault.New(fault.Conflict, "price_changed", "a node costs %s an hour now, and cost %s when it was asked for",
-		currency.Format(now.Hour, now.Currency), currency.Format(then, now.Currency)).
-		WithRemedy("ask again, if it is worth that")
+		costs, most).WithRemedy("ask again, if it is worth that")
 }
 
 // account is the account of the next allocation on a node. Neither its uid nor its

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 	"gpuaas/controlplane/internal/rent/reservation"
@@ -314,6 +315,9 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 		})
 		if err != nil {
 			return err
+		}
+		if why, is := fault.As(ask.affords(price)); is && price.Refused == nil {
+			price.Refused = &Refusal{Code: why.Code, Message: why.Message, Remedy: why.Remedy}
 		}
 		for range ask.Count {
 			c.Cost = c.Cost.with(price, ask.ExpiresIn)

@@ -97,8 +97,8 @@ func placedFor(ctx context.Context, ask Ask, org id.Org) bool {
 		auth.From(ctx).Decide(auth.AllocationUse, auth.Target{Org: org, Project: ask.Project}) != auth.Allowed
 }
 
-// hourOf is what a node costs for an hour by the price of this moment, which holds for
-// a request while it waits; nil: nothing is charged.
+// hourOf is what a node may cost for an hour while a request waits: what the request
+// names, or else the price of this moment; nil: nothing is charged.
 func (s *Service) hourOf(ctx context.Context, tx pgx.Tx, ask Ask, org id.Org, of sku.SKU) (*int64, error) {
 	if s.pricing == nil {
 		return nil, nil //nolint:nilnil // nothing is charged
@@ -107,8 +107,11 @@ func (s *Service) hourOf(ctx context.Context, tx pgx.Tx, ask Ask, org id.Org, of
 		Org: org, Project: ask.Project, SKU: of.ID, GPUs: of.GPUsTotal, Lasts: ask.ExpiresIn,
 		Machines: ask.Count, Placed: placedFor(ctx, ask, org),
 	})
-	if err != nil || now.Currency == "" {
-		return nil, err
+	if err == nil {
+		err = ask.affords(now)
+	}
+	if err != nil || ask.HourMost != nil || now.Currency == "" {
+		return ask.HourMost, err
 	}
 	return &now.Hour, nil
 }

@@ -53,6 +53,7 @@ type Ask struct {
 	Protected bool              `json:"protected,omitempty"`
 	Placed    bool              `json:"placed,omitempty"`    // an operator places it, and it is not charged to others
 	HourMost  *int64            `json:"hour_most,omitempty"` // what a node may cost for an hour, in minor units; nil: whatever
+	HourIn    string            `json:"hour_in,omitempty"`   // the currency of a limit that was named; empty: it is the price of then
 	WaitUpTo  time.Duration     `json:"-"`                   // zero: it does not wait for capacity
 }
 

@@ -28,9 +28,9 @@ var outOfOrder = []Reason{"joining", "quarantined", "offline", "leaving", "on_ho
 // notInService is what tenants read of these.
 const notInService Reason = "not_in_service"
 
-// forTenant counts nodes that are out of service together.
+// forTenant counts nodes that are out of service together. What it costs is the tenant's to know.
 func (c Capacity) forTenant() Capacity {
-	out := Capacity{SKU: c.SKU, Nodes: c.Nodes, Free: c.Free, Filters: make([]Filter, 0, len(c.Filters))}
+	out := Capacity{SKU: c.SKU, Nodes: c.Nodes, Free: c.Free, Cost: c.Cost, Filters: make([]Filter, 0, len(c.Filters))}
 	together, left := int32(0), c.Nodes
 	add := func(reason Reason, text string, n int32) {
 		out.Filters = append(out.Filters, Filter{Reason: reason, Text: text, Before: left, After: left - n})

@@ -19,7 +19,10 @@ type BillingCheck struct {
 	Tenants       int64
 	Disagreements int64
 	// The first hundred disagreements.
-	Found json.RawMessage
+	Found        json.RawMessage
+	NeverCharged int64
+	// The first hundred of them.
+	NeverChargedFound json.RawMessage
 }
 
 type LedgerEntry struct {

@@ -14,15 +14,18 @@ import (
 )
 
 const addCheck = `-- name: AddCheck :exec
-INSERT INTO billing_checks (began_at, allocations, tenants, disagreements, found) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO billing_checks (began_at, allocations, tenants, disagreements, found, never_charged, never_charged_found)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type AddCheckParams struct {
-	BeganAt       time.Time
-	Allocations   int64
-	Tenants       int64
-	Disagreements int64
-	Found         json.RawMessage
+	BeganAt           time.Time
+	Allocations       int64
+	Tenants           int64
+	Disagreements     int64
+	Found             json.RawMessage
+	NeverCharged      int64
+	NeverChargedFound json.RawMessage
 }
 
 func (q *Queries) AddCheck(ctx context.Context, arg AddCheckParams) error {
@@ -32,6 +35,8 @@ func (q *Queries) AddCheck(ctx context.Context, arg AddCheckParams) error {
 		arg.Tenants,
 		arg.Disagreements,
 		arg.Found,
+		arg.NeverCharged,
+		arg.NeverChargedFound,
 	)
 	return err
 }
@@ -407,7 +412,7 @@ func (q *Queries) Last(ctx context.Context, orgID id.Org) (LastRow, error) {
 }
 
 const lastCheck = `-- name: LastCheck :one
-SELECT id, began_at, ended_at, allocations, tenants, disagreements, found FROM billing_checks ORDER BY id DESC LIMIT 1
+SELECT id, began_at, ended_at, allocations, tenants, disagreements, found, never_charged, never_charged_found FROM billing_checks ORDER BY id DESC LIMIT 1
 `
 
 func (q *Queries) LastCheck(ctx context.Context) (BillingCheck, error) {
@@ -421,6 +426,8 @@ func (q *Queries) LastCheck(ctx context.Context) (BillingCheck, error) {
 		&i.Tenants,
 		&i.Disagreements,
 		&i.Found,
+		&i.NeverCharged,
+		&i.NeverChargedFound,
 	)
 	return i, err
 }
@@ -508,6 +515,56 @@ func (q *Queries) LockPeriod(ctx context.Context, orgID string) (time.Time, erro
 	var column_1 time.Time
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const neverCharged = `-- name: NeverCharged :many
+SELECT a.id, a.org_id, a.sku_id, a.active_at::timestamptz AS active_at, coalesce(t.basis, '')::text AS basis, count(*) OVER () AS total
+FROM allocations a LEFT JOIN allocation_terms t ON t.allocation_id = a.id
+WHERE a.status = 'active' AND a.release_requested_at IS NULL AND ($1::uuid IS NULL OR a.org_id = $1)
+  AND NOT EXISTS (SELECT FROM usage_meters m WHERE m.allocation_id = a.id AND m.meter = 'held')
+ORDER BY a.active_at, a.id LIMIT $2
+`
+
+type NeverChargedParams struct {
+	OrgID *string
+	Most  int32
+}
+
+type NeverChargedRow struct {
+	ID       id.Allocation
+	OrgID    id.Org
+	SkuID    string
+	ActiveAt time.Time
+	Basis    string
+	Total    int64
+}
+
+// What is used and has no meter: nothing will ever be charged for it. The first ones, and how many there are.
+func (q *Queries) NeverCharged(ctx context.Context, arg NeverChargedParams) ([]NeverChargedRow, error) {
+	rows, err := q.db.Query(ctx, neverCharged, arg.OrgID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NeverChargedRow
+	for rows.Next() {
+		var i NeverChargedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrgID,
+			&i.SkuID,
+			&i.ActiveAt,
+			&i.Basis,
+			&i.Total,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const notChargedIn = `-- name: NotChargedIn :many
