@@ -77,7 +77,7 @@ type Fetcher interface {
 }
 
 // fetchFields are the fields of a Fetcher that say what it fetches, and from where.
-var fetchFields = []string{"url", "mirrors", "sha256", "bytes"}
+var fetchFields = []string{"url", "reference", "plain_http", "mirrors", "sha256", "bytes"}
 
 // Fetches implements Fetcher.
 func (w ArtifactPullBlobWith) Fetches() []Fetch {
@@ -105,13 +105,17 @@ func (w ArtifactPullBlobWith) Validate() StepProblems {
 	if w.Parallel < 0 || w.Parallel > 16 {
 		p.add("parallel", "must be between 1 and 16")
 	}
-	if w.MiBASecond < 0 || w.MiBASecond > 1<<20 {
+	paced(w.MiBASecond, w.KeepFreeMiB, &p)
+	return p
+}
+
+func paced(mibASecond, keepFreeMiB int64, p *StepProblems) {
+	if mibASecond < 0 || mibASecond > 1<<20 {
 		p.add("mib_per_second", "must be between 1 and %d", 1<<20)
 	}
-	if w.KeepFreeMiB < 0 || w.KeepFreeMiB > 1<<30 {
+	if keepFreeMiB < 0 || keepFreeMiB > 1<<30 {
 		p.add("keep_free_mib", "must be between 1 and %d", 1<<30)
 	}
-	return p
 }
 
 var (

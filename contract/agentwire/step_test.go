@@ -86,6 +86,13 @@ func TestATokenIsSentByHTTPSOnly(t *testing.T) {
 	}
 }
 
+const anySum = "@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// pullOCI are parameters that unpack an artifact, with more fields.
+func pullOCI(reference, more string) string {
+	return fmt.Sprintf(`{"reference":"%s","bytes":1,"path":"/srv/x"%s}`, reference, more)
+}
+
 // pull are parameters that fetch a file, with more fields.
 func pull(url, more string) string {
 	return fmt.Sprintf(`{"url":"%s","sha256":"%064d","bytes":1,"path":"/srv/x"%s}`, url, 0, more)
@@ -166,6 +173,19 @@ func TestProblemsOfStepsHavePaths(t *testing.T) {
 			`{"url":"https://a.example/x","sha256":"ABC","bytes":1,"path":"/srv/x"}`:                         "sha256",
 			fmt.Sprintf(`{"url":"https://a.example/x","sha256":"%064d","bytes":0,"path":"/srv/x"}`, 0):       "bytes",
 			fmt.Sprintf(`{"url":"https://a.example/x","sha256":"%064d","bytes":1,"path":"/etc/sudoers"}`, 0): "path",
+		},
+		agentwire.StepArtifactPullOCI: {
+			pullOCI("a.example/x:latest", ""):                                     "reference",
+			pullOCI("a.example/x@sha256:1", ""):                                   "reference",
+			pullOCI("a.example/../x"+anySum, ""):                                  "reference",
+			pullOCI("a.example/%2e%2e/x"+anySum, ""):                              "reference",
+			pullOCI("https://a.example/x"+anySum, ""):                             "reference",
+			pullOCI("u:p@a.example/x"+anySum, ""):                                 "reference",
+			pullOCI("x"+anySum, ""):                                               "reference",
+			pullOCI("a.example/x"+anySum, `,"mirrors":["b.example/x`+anySum+`"]`): "mirrors.0",
+			pullOCI("a.example/x"+anySum, `,"files":-1`):                          "files",
+			pullOCI("a.example/x"+anySum, `,"unpacked_bytes":-1`):                 "unpacked_bytes",
+			pullOCI("a.example/x"+anySum, `,"keep_free_mib":-1`):                  "keep_free_mib",
 		},
 		agentwire.StepArtifactVerify: {
 			`{"path":"/etc/shadow"}`: "path", `{"path":"/srv/x","sha256":"1"}`: "sha256",

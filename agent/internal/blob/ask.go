@@ -48,18 +48,24 @@ func (t *transfer) ask(ctx context.Context, source string, p *piece, buffer []by
 var errWhole = errors.New("it knows no ranges")
 
 func (t *transfer) request(ctx context.Context, source, span string) (*http.Response, error) {
+	with := http.Header{}
+	if span != "" {
+		with.Set("Range", span)
+	}
+	return get(ctx, t.client, source, t.want.Token, with)
+}
+
+func get(ctx context.Context, client *http.Client, source, token string, with http.Header) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, source, nil)
 	if err != nil {
 		return nil, failed(Denied, source, "it is no address")
 	}
-	if span != "" {
-		request.Header.Set("Range", span)
-	}
+	request.Header = with
 	request.Header.Set("Accept-Encoding", "identity")
-	if t.want.Token != "" {
-		request.Header.Set("Authorization", "Bearer "+t.want.Token)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := t.client.Do(request)
+	answer, err := client.Do(request)
 	if err != nil {
 		return nil, unreachable(ctx, source, err)
 	}
@@ -168,18 +174,17 @@ func unreachable(ctx context.Context, source string, err error) error {
 	return &Error{Reason: Unreachable, Source: source, cause: err}
 }
 
-// accepts compares what a source says with what was asked for.
-func (t *transfer) accepts(source string, answer *http.Response, p *piece) (time.Duration, error) {
+// refused tells an answer without the bytes, and how long the source wants to be left
+// alone.
+func refused(source string, answer *http.Response) (time.Duration, error) {
 	switch code := answer.StatusCode; {
 	case code == http.StatusPartialContent, code == http.StatusOK:
 	case code == http.StatusNotFound, code == http.StatusGone:
 		return 0, failed(NotFound, source, "it answers %s", answer.Status)
-	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		return 0, failed(Denied, source, "it answers %s", answer.Status)
 	case code >= 300 && code < 400:
 		return 0, failed(Redirected, source, "it sends elsewhere (%s)", answer.Status)
 	case code == http.StatusRequestedRangeNotSatisfiable:
-		return 0, failed(Changed, source, "it does not have %d bytes", t.want.Bytes)
+		return 0, failed(Changed, source, "the file has another size")
 	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // no number: no wish
 		return time.Duration(min(max(seconds, 0), int(mostWait/time.Second))) * time.Second,
@@ -189,6 +194,14 @@ func (t *transfer) accepts(source string, answer *http.Response, p *piece) (time
 	}
 	if e := answer.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return 0, failed(Changed, source, "it encodes the bytes as %s", e)
+	}
+	return 0, nil
+}
+
+// accepts compares what a source says with what was asked for.
+func (t *transfer) accepts(source string, answer *http.Response, p *piece) (time.Duration, error) {
+	if wait, err := refused(source, answer); err != nil {
+		return wait, err
 	}
 	want, got := strconv.FormatInt(t.want.Bytes, 10), strconv.FormatInt(answer.ContentLength, 10)
 	if answer.StatusCode == http.StatusPartialContent {

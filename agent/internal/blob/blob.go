@@ -102,10 +102,7 @@ func (f Fetcher) Fetch(ctx context.Context, w Want, part, notes *os.File) error 
 		return &Error{Reason: Busy, cause: err}
 	}
 	defer func() { _ = unix.Flock(int(part.Fd()), unix.LOCK_UN) }()
-	client := &http.Client{
-		Transport:     f.transport(),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := f.client()
 	defer client.CloseIdleConnections()
 	err := f.from(ctx, client, w, w.Sources, part, notes)
 	if len(w.Sources) == 1 {
@@ -140,6 +137,13 @@ func reasonOf(err error) Reason {
 		return bad.Reason
 	}
 	return ""
+}
+
+func (f Fetcher) client() *http.Client {
+	return &http.Client{
+		Transport:     f.transport(),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 func (f Fetcher) transport() http.RoundTripper {

@@ -177,7 +177,7 @@ func (h pullBlob) bring(
 		}
 	}
 	if err := (blob.Fetcher{}).Fetch(ctx, want, part, notes); err != nil {
-		return 0, h.fetchFailure(ctx, w, err)
+		return 0, fetchFailure(ctx, w.Path, err)
 	}
 	s.point("fetched")
 	if err := errors.Join(give(part, owned), part.Sync()); err != nil {
@@ -204,12 +204,12 @@ func tell(s *Step, all int64) func(int64) {
 	}
 }
 
-// fetchFailure tells why a file was not fetched.
-func (h pullBlob) fetchFailure(ctx context.Context, w *agentwire.ArtifactPullBlobWith, err error) error {
+// fetchFailure tells why something was not fetched.
+func fetchFailure(ctx context.Context, what string, err error) error {
 	var bad *blob.Error
 	switch {
 	case errors.Is(context.Cause(ctx), errTimeout):
-		return fail(agentwire.FailureTransient, "step_timeout", w.Path+" was not fetched in time",
+		return fail(agentwire.FailureTransient, "step_timeout", what+" was not fetched in time",
 			"give the step more time in the definition; the next attempt goes on where this one ended", err)
 	case ctx.Err() != nil || !errors.As(err, &bad):
 		return err
@@ -236,7 +236,7 @@ func (h pullBlob) fetchFailure(ctx context.Context, w *agentwire.ArtifactPullBlo
 	case blob.DiskFailed:
 		remedy = "look at the file system of the node"
 	}
-	return fail(class, string(bad.Reason), w.Path+" was not fetched", remedy, err)
+	return fail(class, string(bad.Reason), what+" was not fetched", remedy, err)
 }
 
 // verifyFile compares a file with its digest.

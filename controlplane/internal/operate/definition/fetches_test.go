@@ -69,6 +69,26 @@ func TestWhatIsFetchedIsKnownBefore(t *testing.T) {
 	}
 }
 
+// A repository of artifacts is named as people name it.
+func TestAnArtifactComesFromTheRepositoriesOfTheDefinition(t *testing.T) {
+	reference := "models.example/team/llm@sha256:" + strings.Repeat("0", 64)
+	source := strings.Replace(fetching, "kind: artifact.pull_blob", "kind: artifact.pull_oci", 1)
+	at := strings.Index(source, "      url: ${inputs.url}")
+	source = source[:at] + "      reference: ${inputs.url}\n      bytes: 7\n      path: /srv/b\n"
+	for repository, code := range map[string]string{
+		"models.example/team": "", "models.example/team/llm": "", "models.example/team/ll": "operation_source_outside",
+	} {
+		d, err := Parse(strings.Replace(source, "models.example/team", repository, 1))
+		if err != nil {
+			t.Fatal(fields(err))
+		}
+		got, err := d.Fetches(json.RawMessage(`{"url":"` + reference + `"}`))
+		if code != "" && fault.CodeOf(err) != code || code == "" && (err != nil || got[0].Source != "https://"+reference) {
+			t.Errorf("%s: %+v, %v", repository, got, err)
+		}
+	}
+}
+
 // Neither the node nor another step decides what is fetched: policies are asked before
 // either is known.
 func TestWhatIsFetchedDependsOnInputsOnly(t *testing.T) {
