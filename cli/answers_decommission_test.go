@@ -30,10 +30,10 @@ const (
 	decommissionExplanation = `{"summary":"c07u31 is parked at stage 2 of 20 (Drain) for 3 min: the agent did not fetch the task within 10 min","status":"failed_manual_intervention","stage":"drain_node",` +
 		`"stage_title":"Drain","expected":"no account of a tenant is left","observed":"MAAS shows it as Deployed","waiting_since":"2026-03-04T05:06:07Z","failure_class":"node_agent_unreachable",` +
 		`"error_code":"agent_unreachable","likely_cause":"the machine is off","remedy":"look at the machine",` +
-		`"actions":[{"action":"retry_stage","rank":1,"legal":true,"safety":"safe","does":"runs the stage once more","command":"gpuaas decommission retry ` + decommissionID + ` --reason REASON"},` +
-		`{"action":"adopt_observed_state","legal":false,"safety":"needs_care","does":"takes it as it is","command":"gpuaas decommission adopt ` + decommissionID + ` --reason REASON"}],` +
-		`"override":{"stage":"drain_node","does":"goes on without this stage","command":"gpuaas decommission override ` +
-		decommissionID + ` --stage drain_node --residual-risk TEXT --reason REASON"}}`
+		`"actions":[{"action":"retry_stage","rank":1,"legal":true,"safety":"safe","does":"runs the stage once more","command":"gpuaas decommission retry ` + decommissionID + `"},` +
+		`{"action":"adopt_observed_state","legal":false,"safety":"needs_care","does":"takes it as it is","command":"gpuaas decommission adopt ` + decommissionID + `"}],` +
+		`"override":{"stage":"drain_node","does":"continues without this stage","command":"gpuaas decommission override ` +
+		decommissionID + ` --stage drain_node"}}`
 	decommissionBatchJSON = `{"batch_id":"` + decommissionBatchID +
 		`","mode":"soft_reset","selector":{"hostname_prefix":"c07"},"state":"halted","total":20,"max_parallel":5,"max_failures":0,"succeeded":12,"failed":1,` +
 		`"counts":{"pending":4,"running":3,"compensating":0,"completed":12,"reconciled":0,"cancelled":0,"failed_retryable":0,"failed_manual_intervention":1},"reason":"end of the project",` +

@@ -29,9 +29,9 @@ const (
 	onboardingExplanation = `{"summary":"c07u43 is parked at stage 5 of 16 (Wait until Ready) for 3 min: commissioning failed","status":"failed_manual_intervention","stage":"wait_for_ready",` +
 		`"stage_title":"Wait until Ready","expected":"MAAS shows the machine as Ready","observed":"MAAS shows it as Failed commissioning","observed_since":"2026-03-04T05:05:07Z",` +
 		`"waiting_since":"2026-03-04T05:06:07Z","failure_class":"hardware_mismatch","error_code":"failed_commission","likely_cause":"A commissioning script failed.","remedy":"see the results in MAAS",` +
-		`"actions":[{"action":"rerun","rank":1,"legal":true,"safety":"safe","does":"goes through all stages","command":"gpuaas onboarding rerun ` + onboardingID + ` --reason REASON"},` +
-		`{"action":"restart_clean","rank":2,"legal":true,"safety":"destroys_data","does":"starts from nothing","command":"gpuaas onboarding restart-clean ` + onboardingID + ` --reason REASON"},` +
-		`{"action":"mark_manual_intervention_required","legal":false,"safety":"safe","does":"stops all automation","command":"gpuaas onboarding mark-manual-intervention ` + onboardingID + ` --reason REASON"}]}`
+		`"actions":[{"action":"rerun","rank":1,"legal":true,"safety":"safe","does":"goes through all stages","command":"gpuaas onboarding rerun ` + onboardingID + `"},` +
+		`{"action":"restart_clean","rank":2,"legal":true,"safety":"destroys_data","does":"starts from nothing","command":"gpuaas onboarding restart-clean ` + onboardingID + `"},` +
+		`{"action":"mark_manual_intervention_required","legal":false,"safety":"safe","does":"stops all automation","command":"gpuaas onboarding mark-manual-intervention ` + onboardingID + `"}]}`
 	batchJSON = `{"batch_id":"` + batchID + `","site_id":"` + siteID + `","profile_id":"` + profileID +
 		`","sku_id":"h200-sxm-baremetal-8g","state":"running","total":20,"succeeded":12,"failed":1,` +
 		`"counts":{"pending":4,"running":3,"compensating":0,"completed":12,"reconciled":0,"cancelled":0,"failed_retryable":0,"failed_manual_intervention":1},"requested_by":"Ada","requested_at":"2026-03-04T05:00:07Z"}`

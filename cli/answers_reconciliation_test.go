@@ -11,7 +11,7 @@ const (
 	findingID = "0190b2f4-7c1e-7d3a-8f5b-0000000000f1"
 	runID     = "0190b2f4-7c1e-7d3a-8f5b-0000000000f2"
 
-	adviceJSON   = `{"command":"gpuaas drift resolve c07u31 reimage --reason \"…\"","what":"install it anew under the same id; DESTROYS what is on it"},{"what":"Look at the machine on site"}`
+	adviceJSON   = `{"command":"gpuaas drift resolve c07u31 reimage","what":"reinstall it under the same id; DESTROYS what is on it"},{"what":"Look at the machine on site"}`
 	releasedJSON = `{"finding_id":"` + findingID + `","site_id":"` + siteID + `","site_name":"dc1","node_id":"` + nodeID +
 		`","hostname":"c07u31","maas_system_id":"4y3h7n",` +
 		`"type":"released","title":"Released outside of a workflow","means":"The system that the node ran on is gone.","severity":"critical","status":"acted",` +

@@ -26,12 +26,12 @@ func run(ctx context.Context, p Program, around frame.Surroundings) int {
 	if p.Args == nil {
 		root.SetArgs([]string{}) // cobra would read the arguments of the process instead
 	}
-	err := root.ExecuteContext(a.within(ctx))
+	cmd, err := root.ExecuteContextC(a.within(ctx))
 	if err == nil {
 		return failure.OK
 	}
 	f := a.FailureOf(ctx, err)
-	a.Explain(f)
+	a.Explain(f, func(field string) string { return fieldTyped(cmd, field) })
 	return f.Exit
 }
 
@@ -58,7 +58,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.Program.Out)
 	root.SetErr(a.Program.Err)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return failure.Misuse(cmd, "%v", err) })
+	root.SetFlagErrorFunc(misusedFlag)
 	a.addGlobalFlags(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupSession, Title: "Signing in:"},
@@ -74,8 +74,7 @@ func (a *app) root() *cobra.Command {
 		a.tokenCommand(), a.keyCommand(), a.quotaCommand(),
 		a.allocationCommand(), a.reservationCommand(), a.maintenanceCommand(), a.webhookCommand(),
 		a.billingCommand(), a.sshCommand(),
-		a.fleetCommand(), a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.agentCommand(), a.driftCommand(),
-		a.reconcileCommand(),
+		a.fleetCommand(), a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.driftCommand(), a.reconcileCommand(),
 		a.decommissionCommand(), a.operationCommand(), a.terminalCommand(), a.terminalSessionCommand(),
 		a.certificateCommand(), a.skuCommand(), a.signerCommand(), a.trustCommand(), a.siteCommand(),
 		a.auditCommand(), a.eventsCommand(), a.outboxCommand(), a.selfCheckCommand(), a.systemCommand(), a.lifecycleCommand(),

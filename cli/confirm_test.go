@@ -137,3 +137,29 @@ func TestANodeIsShownAsOfThePast(t *testing.T) {
 		}
 	}
 }
+
+// A hint names no reason, so that it can be pasted: somebody at a terminal is asked for it, a
+// script is told which flag is missing.
+func TestAReasonThatIsMissingIsAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		in       string
+		terminal bool
+		exit     int
+	}{
+		"somebody answers":      {"cable replaced\n", true, failure.OK},
+		"somebody says nothing": {"\n", true, failure.Usage},
+		"a script":              {"cable replaced\n", false, failure.Usage},
+	} {
+		f := newFakeAPI(t)
+		b := signedIn(t, f)
+		b.in, b.around.Terminal = c.in, func(io.Writer) bool { return c.terminal }
+		got := b.run("onboarding", "retry", onboardingID)
+		sent := slices.ContainsFunc(f.received(), func(r received) bool {
+			return strings.Contains(r.body, `"cable replaced"`)
+		})
+		asked := strings.Contains(got.err, "--reason (why; ")
+		if got.exit != c.exit || sent != (c.exit == failure.OK) || asked != c.terminal {
+			t.Errorf("%s: sent %v: %+v", name, sent, got)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func (a *app) decommissionColumns() []table.Column[apiclient.DecommissionView] {
 		{Title: "PENDING ACTION", Text: func(v view) string { return actionWord(text(v.PendingAction)) }, Detail: true},
 		{Title: "MAAS SHOWS", Text: func(v view) string { return text(v.Observed.MaasStatus) }, Detail: true},
 		{Title: "SINCE", Text: func(v view) string { return a.Whenever(v.Observed.Since) }, Detail: true},
-		{Title: "WENT ON WITHOUT", Text: overridesText, Detail: true},
+		{Title: "OVERRIDDEN", Text: overridesText, Detail: true},
 		{Title: "STARTED", Text: func(v view) string { return a.Whenever(v.StartedAt) }, Detail: true},
 		{Title: "PARKED", Text: func(v view) string { return a.Whenever(v.ParkedAt) }, Detail: true},
 		{Title: "ENDED", Text: func(v view) string { return a.Whenever(v.CompletedAt) }, Detail: true},
@@ -78,7 +78,7 @@ func decommissionFailure(f *apiclient.DecommissionFailureView) string {
 func overridesText(v apiclient.DecommissionView) string {
 	stages := make([]string, len(v.Overrides))
 	for i, o := range v.Overrides {
-		stages[i] = fmt.Sprintf("%s (risk left: %s)", o.Stage, o.ResidualRisk)
+		stages[i] = fmt.Sprintf("%s (remaining risk: %s)", o.Stage, o.ResidualRisk)
 	}
 	return strings.Join(stages, ", ")
 }
@@ -86,7 +86,7 @@ func overridesText(v apiclient.DecommissionView) string {
 func (a *app) followUpColumns() []table.Column[apiclient.DecommissionFollowUp] {
 	type todo = apiclient.DecommissionFollowUp
 	return []table.Column[todo]{
-		{Title: "LEFT TO BE DONE", Text: func(v todo) string { return v.What }},
+		{Title: "FOLLOW-UPS", Text: func(v todo) string { return v.What }},
 		{Title: "BECAUSE", Text: func(v todo) string { return v.Why }},
 		{Title: "COMMAND", Text: func(v todo) string { return text(v.Command) }},
 	}

@@ -68,7 +68,7 @@ func decommissionRecoveries() []recovery {
 
 func (a *app) decommissionOverrideCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "override DECOMMISSION", short: "Go on without the stage that failed", args: frame.Exactly("DECOMMISSION"),
+		use: "override DECOMMISSION", short: "Continue without the stage that failed", args: frame.Exactly("DECOMMISSION"),
 		operations: []string{"override-decommission"},
 		long: "For what cannot be put right, such as a machine that will never answer again. Who decided it, why, and the\n" +
 			"risk that is left are kept with the decommission and stand in its certificate. No node returns to service so:\n" +
@@ -77,7 +77,7 @@ func (a *app) decommissionOverrideCommand() *cobra.Command {
 			"tenant; shredded' --reason 'mainboard is dead'",
 		flags: func(cmd *cobra.Command) action {
 			stages := cmd.Flags().StringSlice("stage", nil, "the stage that failed; may be repeated for later ones that fail for the same reason")
-			risk := cmd.Flags().String("residual-risk", "", "what may be left behind; it stands in the certificate")
+			risk := cmd.Flags().String("residual-risk", "", "what may be left behind; the certificate states it")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log, the ledger and the certificate")
 			return a.decommissionNoun().about(func(s *session, id types.UUID) error {
 				if err := s.Require("stage", "residual-risk", "reason"); err != nil {

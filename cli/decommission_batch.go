@@ -66,7 +66,7 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			"stream-decommissions", "list-decommission-stages",
 		},
 		long: "The nodes are those that everything holds for that is given: --node, --site, --region, --sku,\n" +
-			"--hostname-prefix, --status; at least one of them. Nothing is begun when one of the nodes cannot be operated\n" +
+			"--hostname-prefix, --status; at least one of them. Nothing starts when one of the nodes cannot be processed\n" +
 			"on, unless --skip-ineligible leaves it out. When more than --max-failures have failed, the batch is halted: no\n" +
 			"further one is begun until you resume it.\n" +
 			"On a terminal the nodes are shown and asked about; when the selection is another one by then, nothing is begun.",

@@ -54,7 +54,7 @@ func (c *cleaning) addAcceptFlags(cmd *cobra.Command) {
 func (c *cleaning) addRiskFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.risk, "residual-risk", "",
 		"the risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can install anew; with "+
-			"--without-agent, of what the agent could not clean; it stands in the receipt or certificate")
+			"--without-agent, of what the agent could not clean; the receipt or certificate states it")
 }
 
 func (c *cleaning) addWithoutAgentFlag(cmd *cobra.Command) {
@@ -129,7 +129,7 @@ func (s *session) begin(warning, name string, yes bool, w *watching,
 		return err
 	}
 	if !made.Value.Created {
-		s.Note("it was under way already")
+		s.Note("it was already in progress")
 	}
 	if w.any() {
 		return s.watchJobs(decommissions(), w, watchScope{job: &made.Value.DecommissionId})
@@ -143,7 +143,7 @@ func (s *session) begin(warning, name string, yes bool, w *watching,
 
 func (a *app) decommissionStartCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "start NODE", short: "Turn a node over, install it anew, or take it out for good; DESTROYS data",
+		use: "start NODE", short: "Clean a node, reinstall it, or remove it for good; DESTROYS data",
 		args:       frame.Exactly("NODE"),
 		operations: watchingDecommissions("decommission-node"),
 		long: "soft_reset cleans the node for the next tenant, reimage installs it anew and keeps its id, full_decommission\n" +
@@ -172,6 +172,11 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 				if !slices.Contains(apiclient.Words("DecommissionNewBody.mode"), *mode) {
 					return failure.Misuse(s.Cmd, "--mode must be soft_reset, reimage or full_decommission; the others are steps of "+
 						"the life of a node: gpuaas node --help")
+				}
+				if c.withoutAgent {
+					if err := s.Require("residual-risk"); err != nil {
+						return err
+					}
 				}
 				return s.begin(c.warning(*mode), args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
 					return s.decommission(node, *mode, c, *reason, frame.Given(s.Session, "plan-hash", hash))
@@ -206,7 +211,7 @@ func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason
 
 func (a *app) decommissionPlanCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "plan NODE", short: "Say what would be done to a node, and change nothing", args: frame.Exactly("NODE"),
+		use: "plan NODE", short: "Show what would be done to a node, and change nothing", args: frame.Exactly("NODE"),
 		operations: []string{"plan-node-decommission"},
 		long:       "Exit code 8 when something is in the way.",
 		flags: func(cmd *cobra.Command) action {
@@ -333,10 +338,10 @@ func applied(name string, c *cleaning, p apiclient.DecommissionPlan) string {
 	}
 	switch mode := string(p.Mode); mode {
 	case "storage_cleanup":
-		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s%s --plan-hash %s --reason REASON", name, p.StorageCleanup,
+		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s%s --plan-hash %s", name, p.StorageCleanup,
 			ends, p.PlanHash)
 	case "drain", "retire", "reactivate", "remove":
-		return fmt.Sprintf("gpuaas node %s %s%s --reason REASON", mode, name, ends)
+		return fmt.Sprintf("gpuaas node %s %s%s", mode, name, ends)
 	}
 	command := fmt.Sprintf("gpuaas decommission start %s --mode %s", name, p.Mode)
 	if p.Mode != "soft_reset" {
@@ -355,7 +360,7 @@ func applied(name string, c *cleaning, p apiclient.DecommissionPlan) string {
 		command += " --require-hardware-match"
 	}
 	if c.withoutAgent {
-		command += " --without-agent --residual-risk TEXT"
+		command += " --without-agent"
 	}
-	return command + ends + " --plan-hash " + p.PlanHash + " --reason REASON"
+	return command + ends + " --plan-hash " + p.PlanHash + ""
 }

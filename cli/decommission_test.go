@@ -138,7 +138,7 @@ func TestDestructionIsConfirmed(t *testing.T) {
 			for _, r := range f.received() {
 				called = called || r.operation == operation
 			}
-			asked := strings.Contains(got.err, "Type yes to go on")
+			asked := strings.Contains(got.err, "Type yes to continue")
 			refusal := map[bool]int{true: failure.Interrupted, false: failure.Unconfirmed}[c.terminal]
 			if called != c.done || asked != (c.terminal && c.more == "") || !c.done &&
 				(got.exit != refusal || !strings.Contains(got.err, "nothing was done")) ||
@@ -225,13 +225,13 @@ func TestPlanIsReadable(t *testing.T) {
 	block := `{"code":"node_busy","message":"node c07u31 is being onboarded","remedy":"cancel it first"}`
 	for mode, command := range map[string]string{
 		"soft_reset": "gpuaas decommission start c07u31 --mode soft_reset --storage-cleanup local --plan-hash " +
-			planHash + " --reason REASON",
+			planHash,
 		"reimage": "gpuaas decommission start c07u31 --mode reimage --erase quick --storage-cleanup local " +
-			"--plan-hash " + planHash + " --reason REASON",
+			"--plan-hash " + planHash,
 		"full_decommission": "gpuaas decommission start c07u31 --mode full_decommission --erase quick --plan-hash " +
-			planHash + " --reason REASON",
-		"storage_cleanup": "gpuaas node storage-cleanup c07u31 --scope local --plan-hash " + planHash + " --reason REASON",
-		"drain":           "gpuaas node drain c07u31 --reason REASON",
+			planHash,
+		"storage_cleanup": "gpuaas node storage-cleanup c07u31 --scope local --plan-hash " + planHash,
+		"drain":           "gpuaas node drain c07u31",
 	} {
 		f := newFakeAPI(t)
 		f.on("plan-node-decommission", answer(200, planJSON(mode, "")), answer(200, planJSON(mode, block)))
@@ -255,7 +255,7 @@ func TestAPlanKeepsWhatTheMachineIsAcceptedBy(t *testing.T) {
 	f.on("plan-node-decommission", answer(200, planJSON("reimage", "")))
 	got := signedIn(t, f).run("decommission", "plan", "c07u31", "--mode", "reimage", "--keep-out-of-service",
 		"--require-hardware-match")
-	command := " --keep-out-of-service --require-hardware-match --plan-hash " + planHash + " --reason REASON\n"
+	command := " --keep-out-of-service --require-hardware-match --plan-hash " + planHash + "\n"
 	if got.exit != failure.OK || !strings.HasSuffix(got.stdout, command) {
 		t.Errorf("%+v", got)
 	}
@@ -331,7 +331,7 @@ func TestParkedDecommissionTellsWhatToDo(t *testing.T) {
 	}
 	f.on("drain-node", answer(202, strings.TrimSuffix(decommissionRunning, "}")+`,"created":false}`))
 	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.OK ||
-		!strings.Contains(got.err, "it was under way already") {
+		!strings.Contains(got.err, "it was already in progress") {
 		t.Errorf("%+v", got)
 	}
 }

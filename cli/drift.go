@@ -92,9 +92,9 @@ func acknowledgedText(v apiclient.ReconciliationFindingView) string {
 func (a *app) driftCommand() *cobra.Command {
 	cmd := a.driftListCommand("drift", groupMachines)
 	cmd.Short = "Nodes that MAAS, the agents and the inventory disagree about"
-	cmd.Long = "Lists the nodes that are not as they should be, the worst first: what was found, since when, and what\n" +
-		"reconciliation did about it by itself. gpuaas drift show NODE explains one and says what to do; gpuaas drift\n" +
-		"resolve NODE settles it. What heals is over by itself and stays in gpuaas drift findings."
+	cmd.Long = "Lists the nodes that are not as expected, worst first: what was found, since when, and what\n" +
+		"reconciliation did about it automatically. gpuaas drift show NODE explains one and says what to do; gpuaas drift\n" +
+		"resolve NODE settles it. What heals closes on its own and stays in gpuaas drift findings."
 	cmd.Example = "  gpuaas drift --site dc1 --severity critical\n  gpuaas drift show c07u43\n  gpuaas drift resolve " +
 		"c07u43 return-to-service --reason 'board was replaced'"
 	list := a.driftListCommand("list", "")
@@ -106,7 +106,7 @@ func (a *app) driftCommand() *cobra.Command {
 
 func (a *app) driftListCommand(use, group string) *cobra.Command {
 	return a.verb(verb{
-		use: use, short: "List the nodes that are not as they should be, the worst first", group: group,
+		use: use, short: "List the nodes that are not as expected, worst first", group: group,
 		operations: []string{"list-drift"},
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
@@ -189,7 +189,7 @@ func findingsOf(nodes []json.RawMessage) (findings []json.RawMessage, first stri
 
 func (a *app) driftShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show NODE", short: "Explain what is not as it should be about a node, and what to do", aliases: []string{"get"},
+		use: "show NODE", short: "Explain what is wrong with a node, and what to do", aliases: []string{"get"},
 		args:       frame.Exactly("NODE"),
 		operations: []string{"get-node-drift"},
 		run: func(s *session, args []string) error {

@@ -16,12 +16,12 @@ import (
 func (a *app) driftText(v apiclient.ReconciliationDriftDetailView) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { b.WriteString(output.Harmless(fmt.Sprintf(format, args...)) + "\n") }
-	how := "is as it should be"
+	how := "is as expected"
 	switch {
 	case v.Drifted:
-		how = "is not as it should be"
+		how = "is not as expected"
 	case len(v.Findings) > 0:
-		how = "may not be as it should be"
+		how = "may not be as expected"
 	}
 	say("%s at %s %s.", v.Hostname, v.SiteName, how)
 	b.WriteString("\n")
@@ -42,7 +42,7 @@ func (a *app) driftText(v apiclient.ReconciliationDriftDetailView) string {
 		return text(advice.Command) == "gpuaas drift show "+v.Hostname // which this is
 	})
 	if len(further) > 0 {
-		b.WriteString("\nwhat you can do, the best first:\n")
+		b.WriteString("\nwhat you can do, best option first:\n")
 	}
 	for i, advice := range further {
 		say("  %d. %s", i+1, cmp.Or(text(advice.Command), advice.What))
@@ -95,7 +95,7 @@ func (a *app) doneAbout(f apiclient.ReconciliationFindingView) string {
 	action := text(f.Action)
 	switch {
 	case action == "":
-		return "nothing: people decide"
+		return "none: an operator decides"
 	case f.ActedAt != nil:
 		return action + ", " + a.When(*f.ActedAt) + prefixed(": ", text(f.ActionNote))
 	case text(f.Withheld) != "":

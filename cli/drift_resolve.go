@@ -25,24 +25,24 @@ func resolutionWords() []string {
 
 // resolved is what it means that a resolution was carried out.
 var resolved = map[apiclient.ReconciliationResolveBodyResolution]string{
-	"acknowledge":       "the findings of %s are known; they stay until they are over",
-	"adopt_observed":    "what is observed of %s is accepted",
-	"quarantine":        "%s is quarantined: nothing new is placed on it, what runs there is not touched",
+	"acknowledge":       "the findings of %s are acknowledged; they stay until they end",
+	"adopt_observed":    "the observed state of %s was adopted",
+	"quarantine":        "%s is quarantined: no new work is placed on it, and what runs there is not touched",
 	"return_to_service": "%s is back in service: MAAS and its agent show it healthy",
-	"reimage":           "%s is being installed anew",
+	"reimage":           "%s is being reinstalled",
 }
 
 func (a *app) driftResolveCommand() *cobra.Command {
 	cmd := a.verb(verb{
-		use: "resolve NODE RESOLUTION", short: "Settle what is not as it should be about a node",
+		use: "resolve NODE RESOLUTION", short: "Settle what is wrong with a node",
 		args:       frame.Exactly("NODE", "RESOLUTION"),
 		operations: []string{"resolve-node-drift", "get-reconciliation-run"},
 		long: "RESOLUTION is one of:\n" +
-			"  acknowledge        it is known; nothing changes, and it stays until it is over\n" +
-			"  adopt              what is there is right: the inventory follows, after a look that proves that it is this node\n" +
+			"  acknowledge        it is known; nothing changes, and it stays until it ends\n" +
+			"  adopt              the observed state is right: the inventory follows, after a check that it is this node\n" +
 			"  quarantine         nothing new is placed on the node; what runs there is not touched\n" +
-			"  return-to-service  end the quarantine, after a look that proves the node healthy\n" +
-			"  reimage            release the machine and install it anew; DESTROYS what is on it\n" +
+			"  return-to-service  end the quarantine, after a check that the node is healthy\n" +
+			"  reimage            release the machine and reinstall it; DESTROYS what is on it\n" +
 			"It returns when that is done, with exit code 8 when it was refused; gpuaas drift show NODE says what is possible.",
 		example: "  gpuaas drift resolve c07u43 return-to-service --reason 'board was replaced'",
 		flags: func(cmd *cobra.Command) action {

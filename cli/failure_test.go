@@ -48,7 +48,7 @@ func TestWhoeverForgetsTheProjectIsTold(t *testing.T) {
 
 const rejection = `{"type":"urn:gpuaas:problem:validation_error","title":"Unprocessable Entity","status":422,"code":"validation_error",` +
 	`"detail":"the request has fields that cannot be accepted","remedy":"correct them","correlation_id":"0190-corr",` +
-	`"errors":[{"field":"body.slug","message":"expected string to match pattern\u001b[2J"},{"field":"body.name","message":"too long"}]}`
+	`"errors":[{"field":"body.slug","message":"has characters or a form that are not allowed here\u001b[2J"},{"field":"body.name","message":"too long"}]}`
 
 func TestProblemForPeople(t *testing.T) {
 	f := newFakeAPI(t)

@@ -112,6 +112,18 @@ func TestMisuse(t *testing.T) {
 	if got := b.run("tenant", "creat"); !strings.Contains(got.err, "did you mean: gpuaas tenant create") {
 		t.Error(got.err)
 	}
+	for args, want := range map[string]string{
+		"tenant list --limt 3":        "did you mean: --limit; see: gpuaas tenant list --help\n",
+		"tenant list --limit abc":     "error: --limit must be a whole number, not \"abc\"\n",
+		"onboard --csv a --timeout 5": "must be a duration such as 30s, 15m or 12h, not \"5\"\n",
+		"tenant list --colour red":    "see: gpuaas tenant list --help\n",
+	} {
+		got := b.run(strings.Fields(args)...)
+		if got.exit != failure.Usage || !strings.Contains(got.err, want) ||
+			strings.Contains(got.err, "did you mean") != strings.HasPrefix(want, "did you mean") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
 }
 
 func TestCompletion(t *testing.T) {

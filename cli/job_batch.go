@@ -91,8 +91,8 @@ func (a *app) batchCommand(k batchKind, more ...*cobra.Command) *cobra.Command {
 				return s.showBatch(k, func() (apiclient.Answer, error) { return k.get(s, id) })
 			},
 		}),
-		a.batchActionCommand(k, "pause", "Begin no further "+k.unit+" of a batch; those that run go on", k.pause),
-		a.batchActionCommand(k, "resume", "Go on with a batch that is paused, or was halted because too many failed", k.resume),
+		a.batchActionCommand(k, "pause", "Begin no further "+k.unit+" of a batch; running ones continue", k.pause),
+		a.batchActionCommand(k, "resume", "Continue a batch that is paused, or was halted because too many failed", k.resume),
 		a.batchActionCommand(k, "cancel", k.cancels, k.cancel),
 	)...)
 }
@@ -112,8 +112,8 @@ func (s *session) showBatch(k batchKind, get func() (apiclient.Answer, error)) e
 	}
 	s.Note("its %ss: gpuaas %s list --batch %s", k.unit, k.noun, b.Value.BatchId)
 	if b.Value.State == "halted" {
-		s.Note("%s, so no further %s is begun; look at those that failed: gpuaas %s list --batch %s --status failed; "+
-			"then go on: gpuaas %[3]s batch resume %[4]s --reason REASON",
+		s.Note("%s, so no further %s starts; look at those that failed: gpuaas %s list --batch %s --status failed; "+
+			"then continue: gpuaas %[3]s batch resume %[4]s",
 			text(b.Value.PauseReason), k.unit, k.noun, b.Value.BatchId)
 	}
 	return nil

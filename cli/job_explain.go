@@ -154,15 +154,15 @@ func actionsText(e explanation) string {
 	}
 	switch {
 	case strings.HasPrefix(e.Status, "failed_"):
-		return "\nwhat you can do, the best first:\n" + b.String()
+		return "\nwhat you can do, best option first:\n" + b.String()
 	case e.Expected == "": // it has ended
 		return ""
 	case b.Len() == 0:
-		return "\nnothing to do: it goes on by itself\n"
+		return "\nnothing to do: it continues automatically\n"
 	case e.Remedy != "":
-		return "\nwhat you can do besides:\n" + b.String()
+		return "\nwhat else you can do:\n" + b.String()
 	}
-	return "\nnothing to do: it goes on by itself\n\nwhat you can do if it must not:\n" + b.String()
+	return "\nnothing to do: it continues automatically\n\nwhat you can do to intervene:\n" + b.String()
 }
 
 // safetyText is a safety class for people.

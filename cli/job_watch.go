@@ -107,7 +107,7 @@ type watchScope struct{ batch, job *types.UUID }
 // refreshEvery is how often the rows are read although the feed is live: events may be late.
 const refreshEvery = 20 * time.Second
 
-var errSettled = errors.New("nothing more will happen by itself")
+var errSettled = errors.New("nothing more will happen on its own")
 
 // jobWatch follows jobs by the live feed, or by looking again and again when there is none.
 type jobWatch struct {

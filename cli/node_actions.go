@@ -27,7 +27,7 @@ func (a *app) nodeQuarantineCommand() *cobra.Command {
 func (a *app) nodeReturnCommand() *cobra.Command {
 	return a.nodeActionCommand(verb{
 		use: "return NODE", short: "Return a quarantined node to service", operations: []string{"return-node-to-service"},
-		long:    "A node that a tenant had access to must be proven clean first: gpuaas node reset NODE --reason REASON",
+		long:    "A node that a tenant had access to must be proven clean first: gpuaas node reset NODE",
 		example: "  gpuaas node return c07u31 --reason 'NVLink replaced'",
 	}, func(s *session, node types.UUID, reason string) (apiclient.Answer, error) {
 		return s.API.ReturnNodeToServiceWithResponse(s.Ctx, node, &apiclient.ReturnNodeToServiceParams{},
@@ -60,7 +60,7 @@ func (a *app) nodeTaintCommand() *cobra.Command {
 		operations: []string{"taint-node"},
 		long: "For ways in that the control plane did not open. The node counts as unclean from now on, and nothing less " +
 			"than an\n" +
-			"installation made after this clears it: gpuaas node reimage NODE --reason REASON. It stays in service until then.",
+			"installation made after this clears it: gpuaas node reimage NODE. It stays in service until then.",
 		example: "  gpuaas node taint c07u31 --cause physical_console --reason 'a technician was at the console'",
 		flags: func(cmd *cobra.Command) action {
 			cause := cmd.Flags().String("cause", "", "how they had root: "+strings.Join(causes, ", "))

@@ -123,10 +123,10 @@ func (a *app) nodeUpdateCommand() *cobra.Command {
 			user := f.String("ssh-username", "", "account for people who reach it by SSH")
 			gpus := f.Int32("gpus", 0, "number of its GPUs")
 			rack := f.String("rack", "", "the rack that it stands in; empty for unknown")
-			pool := f.String("pool", "", "what it is kept for; empty for the general pool")
-			channel := f.String("agent-channel", "", "which releases of the agent it takes: stable, candidate or pinned")
+			pool := f.String("pool", "", "the pool it belongs to; empty for the general pool")
+			channel := f.String("agent-channel", "", "which releases of the agent it receives: stable, candidate or pinned")
 			version := f.String("agent-version", "", "which agent it should run; empty for any")
-			delivery := f.String("agent-delivery", "", "how another agent comes to it: reimage, manual_install or rebootstrap")
+			delivery := f.String("agent-delivery", "", "how a new agent version is installed: reimage, manual_install or rebootstrap")
 			frame.Complete(cmd, "agent-channel", apiclient.Words("NodeChangeBody.agent_channel")...)
 			frame.Complete(cmd, "agent-delivery", apiclient.Words("NodeChangeBody.desired_delivery_mode")...)
 			return func(s *session, args []string) error {

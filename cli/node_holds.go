@@ -15,7 +15,7 @@ import (
 func (a *app) nodeHoldCommand() *cobra.Command {
 	return a.nodeActionCommand(verb{
 		use: "hold NODE", short: "Let no new work be placed on a node", operations: []string{"add-node-hold"},
-		long: "Everybody who looks at the node sees the reason. What else holds the node stays, and ends for itself:\n" +
+		long: "Everyone who can see the node sees the reason. Other holds stay, and each ends separately:\n" +
 			"a node takes new work again when its last hold is lifted.",
 		example: "  gpuaas node hold c07u31 --reason 'two fans are to be replaced'",
 	}, func(s *session, node types.UUID, reason string) (apiclient.Answer, error) {
@@ -26,7 +26,7 @@ func (a *app) nodeHoldCommand() *cobra.Command {
 
 func (a *app) nodeUnholdCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "unhold NODE", short: "Lift a hold of a node", args: frame.Exactly("NODE"),
+		use: "unhold NODE", short: "Lift a hold on a node", args: frame.Exactly("NODE"),
 		operations: []string{"get-node", "update-node", "lift-node-hold"},
 		long: "Without --hold the only hold of an active node is lifted. Where several hold it, say which one: those of others stay.\n" +
 			"See them with: gpuaas node show NODE",

@@ -64,7 +64,7 @@ func (a *app) nodeLifeCommands() []*cobra.Command {
 		}),
 		a.turnOverCommand(lifeStep{
 			word: "reimage", mode: "reimage",
-			short: "Install a node anew, with the same id; DESTROYS what is on it",
+			short: "Reinstall a node under the same id; DESTROYS what is on it",
 		}),
 		a.nodeStorageCleanupCommand(),
 	}

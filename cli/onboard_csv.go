@@ -20,14 +20,14 @@ const mostMachines = 1000
 
 // elsewhere says where columns belong that people have in such files.
 var elsewhere = map[string]string{
-	"pxe_mac":   "it is observed, not given",
+	"pxe_mac":   "it is detected, not entered",
 	"interface": "RoCE addresses belong to the site: gpuaas site roce import",
 	"ipv4_cidr": "RoCE addresses belong to the site: gpuaas site roce import",
-	"sku":       "one SKU holds for the whole batch: --sku",
-	"sku_id":    "one SKU holds for the whole batch: --sku",
-	"site":      "one site holds for the whole batch: --site",
-	"site_id":   "one site holds for the whole batch: --site",
-	"profile":   "one profile holds for the whole batch: --profile",
+	"sku":       "one SKU applies to the whole batch: --sku",
+	"sku_id":    "one SKU applies to the whole batch: --sku",
+	"site":      "one site applies to the whole batch: --site",
+	"site_id":   "one site applies to the whole batch: --site",
+	"profile":   "one profile applies to the whole batch: --profile",
 	"ipmi_user": "BMC credentials belong to the site: gpuaas site credentials set, gpuaas site power-override set",
 	"ipmi_pass": "BMC credentials belong to the site: gpuaas site credentials set, gpuaas site power-override set",
 }
@@ -49,7 +49,7 @@ func (s *session) machinesOf(file string) ([]apiclient.OnboardingBatchMachineBod
 	}
 	machines, err := readMachines(in)
 	if err != nil {
-		return nil, failure.New(failure.Usage, "csv_invalid", "correct the file; nothing was sent", "%s: %s", file,
+		return nil, failure.New(failure.Usage, "csv_invalid", "fix the file; nothing was sent", "%s: %s", file,
 			strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
 	}
 	return machines, nil
@@ -104,7 +104,7 @@ func readMachines(in io.Reader) ([]apiclient.OnboardingBatchMachineBody, error) 
 	case len(rows) == 0:
 		return nil, errors.New("it has no rows")
 	case len(rows) > mostMachines:
-		return nil, fmt.Errorf("it has %d rows; divide it into files of at most %d", len(rows), mostMachines)
+		return nil, fmt.Errorf("it has %d rows; split it into files of at most %d", len(rows), mostMachines)
 	}
 	return rows, nil
 }
@@ -128,7 +128,7 @@ func groupRow(row *apiclient.OnboardingBatchMachineBody, at map[string]int, reco
 	for word := range strings.SplitSeq(*written, ";") {
 		key, value, found := strings.Cut(strings.TrimSpace(word), "=")
 		if !found {
-			return fmt.Sprintf("the label %q must be key=value; several are divided by ;", word)
+			return fmt.Sprintf("the label %q must be key=value; separate several with ;", word)
 		}
 		labels[key] = value
 	}
@@ -151,7 +151,7 @@ func machineColumns(header []string) (map[string]int, error) {
 			}
 			bad = append(bad, fmt.Errorf("line 1: the column %q cannot be used%s", name, prefixed(": ", hint)))
 		case twice:
-			bad = append(bad, fmt.Errorf("line 1: the column %s is there twice", name))
+			bad = append(bad, fmt.Errorf("line 1: the column %s appears twice", name))
 		}
 		at[name] = i
 	}
@@ -184,13 +184,13 @@ func machineProblems(row *apiclient.OnboardingBatchMachineBody, line int, seen m
 	case err != nil || addr.Zone() != "":
 		bad = append(bad, fmt.Sprintf("%q is not an IP address", row.IpmiIp))
 	case !addr.Unmap().IsGlobalUnicast():
-		bad = append(bad, row.IpmiIp+" is not an address that a BMC can be reached at")
+		bad = append(bad, row.IpmiIp+" is not an address at which a BMC can be reached")
 	default:
 		row.IpmiIp = addr.Unmap().String()
 	}
 	for _, value := range []string{row.Hostname, row.IpmiIp} {
 		if first, twice := seen[value]; twice && value != "" {
-			bad = append(bad, fmt.Sprintf("%s is in line %d already", value, first))
+			bad = append(bad, fmt.Sprintf("%s is already in line %d", value, first))
 			continue
 		}
 		seen[value] = line

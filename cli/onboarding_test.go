@@ -143,12 +143,12 @@ func TestBadRowsAreReported(t *testing.T) {
 		"missing":       {"hostname\nc1\n", []string{"line 1: the column ipmi_ip is missing"}},
 		"twice": {
 			"hostname,ipmi_ip,hostname\na,10.0.0.1,b\n",
-			[]string{"line 1: the column hostname is there twice"},
+			[]string{"line 1: the column hostname appears twice"},
 		},
 		"other columns": {
 			"hostname,ipmi_ip,pxe_mac,roce_ip0,colour\n",
 			[]string{
-				`the column "pxe_mac" cannot be used: it is observed`,
+				`the column "pxe_mac" cannot be used: it is detected`,
 				`"roce_ip0" cannot be used: RoCE addresses belong to the site`, `"colour" cannot be used`,
 			},
 		},
@@ -159,11 +159,11 @@ func TestBadRowsAreReported(t *testing.T) {
 			[]string{
 				`line 3: "bad name" is not a host name`, `-: line 4: "nonsense" is not an IP address`,
 				"line 5: 127.0.0.1 is not an address", "line 6: 224.0.0.1",
-				"line 7: 169.254.1.1", "line 8: ok1 is in line 2 already", "line 9: 10.0.0.1 is in line 2 already",
+				"line 7: 169.254.1.1", "line 8: ok1 is already in line 2", "line 9: 10.0.0.1 is already in line 2",
 				"line 10: has 1 columns, not 2",
 			},
 		},
-		"too many": {"hostname,ipmi_ip\n" + manyRows(mostMachines+1), []string{"divide it into files of at most 1000"}},
+		"too many": {"hostname,ipmi_ip\n" + manyRows(mostMachines+1), []string{"split it into files of at most 1000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeAPI(t)
@@ -444,8 +444,8 @@ func TestExplainOfWhatGoesOn(t *testing.T) {
 	f.on("get-onboarding-explanation", answer(200, running), answer(200, waits), answer(200, onboardingExplanation))
 	b := signedIn(t, f)
 	for _, want := range []string{
-		"nothing to do: it goes on by itself\n\nwhat you can do if it must not:\n  1. ",
-		"what you can do besides:\n  1. ", "what you can do, the best first:\n  1. ",
+		"nothing to do: it continues automatically\n\nwhat you can do to intervene:\n  1. ",
+		"what else you can do:\n  1. ", "what you can do, best option first:\n  1. ",
 	} {
 		if got := b.run("onboarding", "explain", onboardingID); got.exit != failure.OK ||
 			!strings.Contains(got.stdout, want) {

@@ -78,7 +78,7 @@ func (a *app) reconcileStatusCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "status", short: "Say how well MAAS, the agents and the inventory agree, site by site",
 		operations: []string{"get-reconciliation-status"},
-		long: "ok: MAAS showed the node as it should be, not long ago. drifted: it is not as it should be. unreconciled: " +
+		long: "ok: MAAS recently showed the node as expected. drifted: it is not as expected. unreconciled: " +
 			"its machine\n" +
 			"was not looked at for long. stale: MAAS of the site has not told all that was asked for long.",
 		flags: func(cmd *cobra.Command) action {
@@ -162,8 +162,8 @@ func nextOf(v apiclient.ReconciliationSiteOverview) string {
 	case v.Breaker.ConfirmedAt != nil:
 		return "gpuaas reconcile runs --site " + v.Name
 	}
-	return fmt.Sprintf("if it is true: gpuaas reconcile confirm --site %s --reason …; if not: gpuaas reconcile dismiss "+
-		"--site %s --reason …", v.Name, v.Name)
+	return fmt.Sprintf("if it is true: gpuaas reconcile confirm --site %s; if not: gpuaas reconcile dismiss "+
+		"--site %s", v.Name, v.Name)
 }
 
 // maxHeldBack is how many nodes are shown; programs see all.

@@ -205,7 +205,7 @@ func TestDriftShowDoesNotAdviseItself(t *testing.T) {
 		`"drifted":true,"findings":[],"history":[],"advice":[{"command":"gpuaas drift show c07u31","what":"what MAAS showed"},{"command":"gpuaas drift show c07u32","what":"the other node"},`+
 		`{"what":"Look at the machine on site"}]}`))
 	b := signedIn(t, f)
-	want := "best first:\n  1. gpuaas drift show c07u32\n     the other node\n  2. Look at the machine on site\n"
+	want := "best option first:\n  1. gpuaas drift show c07u32\n     the other node\n  2. Look at the machine on site\n"
 	if got := b.run("drift", "show", "c07u31"); got.exit != failure.OK || !strings.Contains(got.stdout, want) {
 		t.Errorf("%+v", got)
 	}
@@ -230,7 +230,7 @@ func TestABreakerThatIsOpenSaysWhatToDo(t *testing.T) {
 			`,"state":"breaker_open","remedy":"gpuaas reconcile status --site dc1",` +
 			`"breaker":{"since":"2026-03-04T05:06:07Z","nodes":[` + strings.Join(list, ",") + `]` + confirmed + `}}]}`
 	}
-	decide := "gpuaas reconcile confirm --site dc1 --reason …; if not: gpuaas reconcile dismiss --site dc1 --reason …\n"
+	decide := "gpuaas reconcile confirm --site dc1; if not: gpuaas reconcile dismiss --site dc1\n"
 	for name, c := range map[string]struct {
 		answer      string
 		want, never []string
@@ -280,7 +280,7 @@ func TestDriftWithoutFindings(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if got := b.run("drift", "show", "c07u31"); got.exit != failure.OK ||
-		!strings.HasPrefix(got.stdout, "c07u31 at dc1 is as it should be.\n") ||
+		!strings.HasPrefix(got.stdout, "c07u31 at dc1 is as expected.\n") ||
 		!strings.Contains(got.stdout, "looked at      never") {
 		t.Errorf("%+v", got)
 	}

@@ -166,7 +166,7 @@ func readRoCE(in io.Reader) ([]apiclient.SiteAssignmentRow, error) {
 	case len(bad) == 0 && len(rows) == 0:
 		return nil, errors.New("it has no rows")
 	case len(rows) > mostRows:
-		return nil, fmt.Errorf("it has %d rows; divide it into files of at most %d", len(rows), mostRows)
+		return nil, fmt.Errorf("it has %d rows; split it into files of at most %d", len(rows), mostRows)
 	}
 	return rows, errors.Join(bad...)
 }
@@ -179,7 +179,7 @@ func csvColumns(header []string) (map[string]int, error) {
 			return nil, fmt.Errorf("line 1: there is no column %q", name)
 		}
 		if _, twice := at[name]; twice {
-			return nil, fmt.Errorf("line 1: the column %s is there twice", name)
+			return nil, fmt.Errorf("line 1: the column %s appears twice", name)
 		}
 		at[name] = i
 	}

@@ -172,23 +172,6 @@ var enums = map[string][]string{
 		"fixed",
 		"follows_list",
 	},
-	"AgentreleaseChannelView.channel": {
-		"stable",
-		"candidate",
-	},
-	"AgentreleaseStatementBody.architecture": {
-		"amd64",
-		"arm64",
-	},
-	"AgentreleaseView.architecture": {
-		"amd64",
-		"arm64",
-	},
-	"AgentreleaseView.status": {
-		"available",
-		"withdrawn",
-		"blocked",
-	},
 	"AgenttaskStepView.status": {
 		"started",
 		"succeeded",
@@ -1137,14 +1120,6 @@ var enums = map[string][]string{
 		"stable",
 		"candidate",
 		"pinned",
-		"unassigned",
-	},
-	"NodeAgentView.badge": {
-		"current",
-		"outdated",
-		"config_drift",
-		"cert_repair",
-		"unknown_build",
 	},
 	"NodeAgentView.desired_delivery_mode": {
 		"reimage",
@@ -1170,7 +1145,6 @@ var enums = map[string][]string{
 		"stable",
 		"candidate",
 		"pinned",
-		"unassigned",
 	},
 	"NodeChangeBody.desired_delivery_mode": {
 		"reimage",
@@ -2359,10 +2333,6 @@ var enums = map[string][]string{
 		"waiting",
 		"delivered",
 		"failed",
-	},
-	"promote-agent-release.channel": {
-		"stable",
-		"candidate",
 	},
 	"put-payment-secret.provider": {
 		"stripe",

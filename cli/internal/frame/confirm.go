@@ -41,7 +41,7 @@ func (s *Session) Ask(yes bool, format string, args ...any) error {
 	if !s.Asks(yes) {
 		return nil
 	}
-	question := output.HarmlessLines(fmt.Sprintf(format, args...)) + "\nType yes to go on: "
+	question := output.HarmlessLines(fmt.Sprintf(format, args...)) + "\nType yes to continue: "
 	if err := output.Write(s.Program.Err, question); err != nil {
 		return err
 	}

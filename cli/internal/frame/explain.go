@@ -81,8 +81,9 @@ func (a *App) contextFlag() string {
 	return " --context " + a.connected.Context
 }
 
-// Explain prints a failure the way that the output was asked for.
-func (a *App) Explain(f *failure.Error) {
+// Explain prints a failure the way that the output was asked for. To people, fields are named
+// by what typed is for them; empty leaves the name out.
+func (a *App) Explain(f *failure.Error, typed func(field string) string) {
 	w := a.Program.Err
 	if format, err := a.Format(); err == nil && format == output.JSON {
 		_, _ = fmt.Fprintln(w, output.HarmlessJSON(string(f.JSON()))) // nobody is left to tell
@@ -92,7 +93,11 @@ func (a *App) Explain(f *failure.Error) {
 	line := func(format string, args ...any) { b.WriteString(fmt.Sprintf(format, args...) + "\n") }
 	line("error: %s", output.HarmlessLines(f.What))
 	for _, field := range f.Fields {
-		line("  %s: %s", output.Harmless(field.Field), output.Harmless(field.Message))
+		if name := typed(field.Field); name != "" {
+			line("  %s: %s", output.Harmless(name), output.Harmless(field.Message))
+			continue
+		}
+		line("  %s", output.Harmless(field.Message))
 	}
 	if f.Remedy != "" {
 		line("what to do: %s", output.HarmlessLines(f.Remedy))

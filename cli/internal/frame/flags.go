@@ -2,6 +2,7 @@ package frame
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/output"
 )
 
 // Exactly is the arguments a command takes, by name.
@@ -24,14 +26,44 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// Require is a usage error when a flag was not given.
+// inWords are flags that take a sentence. Hints that are printed leave them out, so that they
+// can be pasted: whoever sits at a terminal is asked for the sentence then.
+var inWords = []string{"reason", "residual-risk"}
+
+// Require is a usage error when a flag was not given, also not when somebody was asked for it.
 func (s *Session) Require(flags ...string) error {
+	var ask []string
 	for _, name := range flags {
-		if !s.Cmd.Flags().Changed(name) {
+		switch {
+		case s.Cmd.Flags().Changed(name):
+		case s.Asks(false) && slices.Contains(inWords, name):
+			ask = append(ask, name)
+		default:
 			return failure.Misuse(s.Cmd, "--%s is required", name)
 		}
 	}
+	for _, name := range ask {
+		if err := s.askFor(name); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// askFor asks for the value of a flag, with what its help says about it.
+func (s *Session) askFor(name string) error {
+	question := fmt.Sprintf("--%s (%s): ", name, s.Cmd.Flags().Lookup(name).Usage)
+	if err := output.Write(s.Program.Err, question); err != nil {
+		return err
+	}
+	answer, err := s.line()
+	if failure.Stopped(s.Ctx, err) {
+		return err
+	}
+	if answer = strings.TrimSpace(answer); answer == "" {
+		return failure.Misuse(s.Cmd, "--%s is required", name)
+	}
+	return s.Cmd.Flags().Set(name, answer)
 }
 
 // Given is the value of a flag, or nil when it was not given: then nothing is sent.

@@ -113,7 +113,7 @@ export const actions = {
   rerun: { title: 'Rerun all stages', path: 'rerun' },
   restart_clean: { title: 'Restart clean', path: 'restart-clean' },
   cancel: { title: 'Cancel', path: 'cancel' },
-  adopt_observed_state: { title: 'Adopt the current state', path: 'adopt' },
+  adopt_observed_state: { title: 'Adopt the observed state', path: 'adopt' },
   mark_manual_intervention_required: { title: 'Stop the automation', path: 'mark-manual-intervention' },
 } as const satisfies Record<ActionName, { title: string; path: string }>
 

@@ -40,8 +40,8 @@ describe('ordinal', () => {
 
 describe('resolutionIn', () => {
   it('reads the decision from the command that stands for it', () => {
-    expect(resolutionIn('gpuaas drift resolve c07u31 return-to-service --reason "…"')).toBe('return_to_service')
-    expect(resolutionIn('gpuaas drift resolve c07u31 adopt --reason "…"')).toBe('adopt_observed')
+    expect(resolutionIn('gpuaas drift resolve c07u31 return-to-service')).toBe('return_to_service')
+    expect(resolutionIn('gpuaas drift resolve c07u31 adopt')).toBe('adopt_observed')
     expect(resolutionIn('gpuaas drift show c07u31')).toBeUndefined()
     expect(resolutionIn('gpuaas drift resolve c07u31 explode')).toBeUndefined()
   })

@@ -62,9 +62,9 @@ type ChangeBody struct {
 	Labels              *map[string]string `json:"labels,omitempty" maxProperties:"32" doc:"All its labels: those that are left out go."`
 	Schedulable         *bool              `json:"schedulable,omitempty" doc:"false needs a hold_reason, true ends the only hold; refused where several keep the node."`
 	HoldReason          *string            `json:"hold_reason,omitempty" maxLength:"500" doc:"Why it must not be scheduled: replaces the reason that was set here before, and leaves what else holds the node. Empty ends the only hold; refused where there are several: end each by its id."`
-	AgentChannel        *Channel           `json:"agent_channel,omitempty" doc:"Which releases of the agent it takes."`
+	AgentChannel        *Channel           `json:"agent_channel,omitempty" doc:"Which releases of the agent it receives."`
 	DesiredAgentVersion *string            `json:"desired_agent_version,omitempty" maxLength:"64" doc:"Which agent it should run; empty: any."`
-	DesiredDeliveryMode *Delivery          `json:"desired_delivery_mode,omitempty" doc:"How another agent comes to it."`
+	DesiredDeliveryMode *Delivery          `json:"desired_delivery_mode,omitempty" doc:"How a new agent version is installed."`
 }
 
 // KnownView is one node with what its agent found on the machine and what was

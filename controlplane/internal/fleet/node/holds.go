@@ -135,7 +135,7 @@ func (n Node) lifted() (Node, error) {
 	}
 	return n, fault.New(fault.Conflict, "node_holds_several", "node %s is held for %d reasons (%s); say which one ends",
 		n.Hostname, len(meant), strings.Join(names, ", ")).
-		WithRemedy("see them: gpuaas node show %s; then: gpuaas node unhold %s --hold ID --reason TEXT", n.Hostname,
+		WithRemedy("see them: gpuaas node show %s; then: gpuaas node unhold %s --hold ID", n.Hostname,
 			n.Hostname)
 }
 

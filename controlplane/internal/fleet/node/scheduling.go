@@ -47,7 +47,7 @@ func (n Node) notClean() error {
 	}
 	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", n.Hostname,
 		unclean).
-		WithRemedy("clean it and prove it: gpuaas node reset %s --reason REASON", n.Hostname)
+		WithRemedy("clean it and prove it: gpuaas node reset %s", n.Hostname)
 }
 
 // held returns the fault that names the operation which holds the node.

@@ -78,8 +78,7 @@ func read(row nodedb.Node, err error) (Node, error) {
 func Get(ctx context.Context, db nodedb.DBTX, node id.Node) (Node, error) {
 	row, err := nodedb.New(db).Node(ctx, node)
 	found, err := read(row.Node, err)
-	found.LastContactAt, found.verifiersWanted, found.channelWants = row.LastContactAt, row.VerifiersWanted,
-		row.ChannelWants
+	found.LastContactAt, found.verifiersWanted = row.LastContactAt, row.VerifiersWanted
 	return found, err
 }
 
@@ -97,7 +96,7 @@ func Many(ctx context.Context, db nodedb.DBTX, nodes []id.Node) ([]Node, error) 
 	out := make([]Node, len(rows))
 	for i, r := range rows {
 		out[i] = nodeFrom(r.Node)
-		out[i].LastContactAt, out[i].verifiersWanted, out[i].channelWants = r.LastContactAt, r.VerifiersWanted, r.ChannelWants
+		out[i].LastContactAt, out[i].verifiersWanted = r.LastContactAt, r.VerifiersWanted
 	}
 	return out, nil
 }

@@ -53,7 +53,7 @@ func holdToFocus(t *testing.T, export []byte) (rows []map[string]string, billed 
 	}
 	for i, column := range all[0] {
 		if slices.Contains(all[0][:i], column) {
-			t.Errorf("the column %s is there twice", column)
+			t.Errorf("the column %s appears twice", column)
 		}
 		if !slices.Contains(focusMandatory, column) && !slices.Contains(focusKnown, column) &&
 			!strings.HasPrefix(column, "x_") {

@@ -68,5 +68,5 @@ func ownRepair(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	}
 	return fault.New(fault.Conflict, "maintenance_under_way",
 		"the node of allocation %s is under announced maintenance, which the repair belongs to", a.called()).
-		WithRemedy("finish the maintenance: gpuaas maintenance finish %s --reason TEXT", of)
+		WithRemedy("finish the maintenance: gpuaas maintenance finish %s", of)
 }

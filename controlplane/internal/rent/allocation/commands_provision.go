@@ -219,7 +219,7 @@ func (s *Service) resume(ctx context.Context, a Allocation) (done bool, err erro
 	case d.Phase == job.Parked && (d.ErrorCode == job.CodeMarked || a.Release.Cause == ByOperation):
 		return true, fault.New(fault.Conflict, codeStoppedByOperator,
 			"an operator stopped the cleaning of the node, or leads it").
-			WithRemedy("an operator goes on with it: gpuaas decommission resume %s --reason TEXT", d.ID)
+			WithRemedy("an operator goes on with it: gpuaas decommission resume %s", d.ID)
 	case d.Phase == job.Parked:
 		_, err = s.cleanups.Act(ctx, a.Cleanup, onAgain(d), "the release of allocation "+a.ID.String()+" was asked for again")
 		return true, err

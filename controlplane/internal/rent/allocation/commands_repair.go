@@ -76,7 +76,7 @@ func (s *Service) BeginRepairIn(ctx context.Context, tx pgx.Tx, a Allocation, of
 	case begun == 0:
 		return fault.New(fault.Conflict, "allocation_repairing",
 			"the node of allocation %s is being repaired already, which was not announced", a.called()).
-			WithRemedy("end that first: gpuaas allocation repair end %s --reason TEXT", a.ID)
+			WithRemedy("end that first: gpuaas allocation repair end %s", a.ID)
 	}
 	if _, err := node.SetAside(ctx, tx, a.Node, heldForRepair(a.ID),
 		"its tenant keeps it while it is repaired"); err != nil {

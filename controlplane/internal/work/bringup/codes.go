@@ -27,7 +27,7 @@ var (
 	CodeMachineGone = job.DeclareCode(job.Code{
 		Name: "machine_gone", Class: StateAmbiguity,
 		Cause:   "Somebody deleted the machine in MAAS.",
-		Remedy:  "find out who removed it; rerun looks for it anew, cancel gives up",
+		Remedy:  "find out who removed it; rerun looks for it again, cancel gives up",
 		Runbook: "decommission-parked",
 	})
 	codeMachineInUse = job.DeclareCode(job.Code{
@@ -62,14 +62,14 @@ var (
 		Name: "machine_hollow", Class: StateAmbiguity,
 		Cause: "MAAS shows the machine as deployed although nothing was installed on it: somebody brought " +
 			"it back from Broken.",
-		Remedy:  "look at the machine and its events in MAAS; restart clean deploys it anew",
+		Remedy:  "look at the machine and its events in MAAS; restart clean deploys it again",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{Onboarding: job.RestartClean, Decommission: job.Resume},
 	})
 	codeNothingToAdopt = job.DeclareCode(job.Code{
 		Name: "nothing_to_adopt", Class: StateAmbiguity,
 		Cause:   "MAAS shows nothing that is provably this machine and further along.",
-		Remedy:  "rerun begins where the machine is now; restart clean begins anew",
+		Remedy:  "rerun begins where the machine is now; restart clean starts over",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{Onboarding: job.Rerun, Decommission: job.RetryStage},
 	})
@@ -132,7 +132,7 @@ var (
 		Name: "hw_sync_disabled", Class: HardwareSyncFailure,
 		Cause: "The machine was deployed without hardware sync, which MAAS enables only when it deploys: " +
 			"somebody else deployed it, or the profile was changed since.",
-		Remedy:  "restart clean deploys it anew with hardware sync",
+		Remedy:  "restart clean deploys it again with hardware sync",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{Onboarding: job.RestartClean},
 	})

@@ -15,14 +15,14 @@ var (
 	codeDataDisksUnseen = job.DeclareCode(job.Code{
 		Name: "data_disks_not_seen", Class: AgentEnrollmentFailure,
 		Cause:   "The agent could not look at the disks that do not carry the system.",
-		Remedy:  "put right on the machine what it says, then resume",
+		Remedy:  "fix on the machine what it reports, then resume",
 		Runbook: "onboarding-parked",
 	})
 	codeHardwareDiffers = job.DeclareCode(job.Code{
 		Name: "hardware_does_not_match", Class: HardwareMismatch,
 		Cause: "The machine has other GPUs, fewer disks or interfaces, or less memory than its SKU says; parts may have failed, " +
 			"or it is another kind of machine.",
-		Remedy: "mend the machine, correct the SKU (gpuaas sku update), or cancel and ask again with the SKU that it is of; " +
+		Remedy: "fix the machine, correct the SKU (gpuaas sku update), or cancel and ask again with the SKU that it is of; " +
 			"then resume: the hardware is looked at again",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{job.AnyFamily: job.Resume},

@@ -168,7 +168,7 @@ var (
 	_ = job.DeclareCode(job.Code{
 		Name: "maas_machine_gone", Class: StateAmbiguity, Fault: true,
 		Cause:   "Somebody deleted the machine in MAAS.",
-		Remedy:  "find out who removed it; rerun looks for it anew, cancel gives up",
+		Remedy:  "find out who removed it; rerun looks for it again, cancel gives up",
 		Runbook: "decommission-parked",
 	})
 	codeMachineLocked = job.DeclareCode(job.Code{

@@ -52,7 +52,7 @@ func TestCompensation(t *testing.T) {
 		node   node.Status // empty: there never was one
 		left   string
 	}{
-		"nothing was begun": {
+		"nothing was started": {
 			before: func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" },
 			maas:   region.Ready,
 		},

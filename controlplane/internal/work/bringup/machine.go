@@ -65,7 +65,7 @@ func (m Machine) Seen(now time.Time) job.Sighting {
 // does not name the machine.
 func Does(action job.Trigger) string {
 	if action == job.AdoptObserved {
-		return "takes the machine as it is now, if it is provably this one, and goes on from there"
+		return "adopts the machine as it is now, if it is provably this one, and continues from there"
 	}
 	return ""
 }

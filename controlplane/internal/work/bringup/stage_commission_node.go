@@ -45,7 +45,7 @@ var (
 		Name: "commission_unbooted", Class: UpstreamTransient,
 		Cause: "MAAS shows the machine as Commissioning, but it is off or does not boot: MAAS or its BMC lost the " +
 			"order to switch it on.",
-		Remedy:  "rerun: it is inspected anew; if it stays off, check its BMC",
+		Remedy:  "rerun: it is inspected again; if it stays off, check its BMC",
 		Runbook: "onboarding-parked",
 	})
 	codeCommissionUnproven = job.DeclareCode(job.Code{

@@ -18,8 +18,8 @@ var _ = catalog.Declare(job.Stage{
 	Name: ConfigureStorage, Title: "Set up the boot disk", Attempts: 1, Resume: ConfigureStorage,
 	Looks:   "the disks of the machine",
 	Does:    "makes the BOSS disk the boot disk, flat layout",
-	Expects: "the layout lies on the BOSS disk",
-	Again:   "what is already so is not written",
+	Expects: "the layout is on the BOSS disk",
+	Again:   "what is already set is not written again",
 	Fails: []job.FailureMode{
 		MAASAway, OutOfBand, job.FailsWith(HardwareMismatch, "no disk, or more than one, looks like the BOSS disk"),
 	},

@@ -24,7 +24,7 @@ var _ = catalog.Declare(job.Stage{
 	Usually: "seconds; up to half an hour when the machine must be discovered first",
 	Looks:   "MAAS, by hostname, then power address, then PXE MAC",
 	Does:    "creates the machine if MAAS has none, or boots it from the network to be discovered",
-	Expects: "exactly one machine of MAAS is this one",
+	Expects: "exactly one MAAS machine is this one",
 	Again:   "it looks before it creates",
 	Fails: []job.FailureMode{
 		MAASAway, BMCSilent, job.FailsWith(PXEDiscoveryFailure, "the machine does not appear in MAAS in time"),

@@ -18,7 +18,7 @@ const DeployViaMAAS = "deploy_via_maas"
 
 var _ = catalog.Declare(job.Stage{
 	Name: DeployViaMAAS, Title: "Deploy", Attempts: 3, Resume: RenderCloudInit,
-	Looks:   "the machine, anew, before each effect",
+	Looks:   "the machine, again before each effect",
 	Does:    "allocates the machine and deploys the image with the first boot",
 	Expects: "MAAS shows the machine as Deploying for this job",
 	Again:   "a machine that this job already deploys is not deployed again",
@@ -30,14 +30,14 @@ var (
 	codeImageDiffers = job.DeclareCode(job.Code{
 		Name: "deployed_image_differs", Class: StateAmbiguity,
 		Cause:   "Somebody deployed the machine in MAAS with another image than the profile names.",
-		Remedy:  "find out who deployed it; restart clean releases it if this job holds it, and deploys it anew",
+		Remedy:  "find out who deployed it; restart clean releases it if this job holds it, and deploys it again",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{Onboarding: job.RestartClean, Decommission: job.Resume},
 	})
 	codeDeployedByOther = job.DeclareCode(job.Code{
 		Name: "deployed_by_other", Class: StateAmbiguity,
 		Cause:   "Somebody else deployed the machine in MAAS, or the profile was changed since it was deployed.",
-		Remedy:  "find out who deployed it; restart clean releases it if this job holds it, and deploys it anew",
+		Remedy:  "find out who deployed it; restart clean releases it if this job holds it, and deploys it again",
 		Runbook: "onboarding-parked",
 	})
 	codeFirstBootMissing = job.DeclareCode(job.Code{
@@ -121,7 +121,7 @@ func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.
 	image := w.Profile.Policy.DistroSeries
 	differs := func(code *job.Code, format string, args ...any) *Failure {
 		return code.Failed("%s is %s in MAAS, but %s", w.Hostname, m.Status.Label(), fmt.Sprintf(format, args...)).
-			With("find out who deployed it; restart clean releases it if this job holds it, and deploys it anew").ForGood().
+			With("find out who deployed it; restart clean releases it if this job holds it, and deploys it again").ForGood().
 			About(map[string]any{
 				"maas_status": m.Status.Label(), "image": maas.Shown(m.Image()), "expected_image": image,
 				"hardware_sync": m.EnableHWSync,
@@ -172,7 +172,7 @@ func (b *Bringup) firstBoot(ctx context.Context, w *Work) (redact.Secret, error)
 	if fault.KindOf(err) == fault.NotFound || err == nil && userData.IsZero() {
 		return redact.Secret{}, codeFirstBootMissing.Failed("the rendered first boot of %s is not in the secrets engine",
 			w.Hostname).
-			With("resume: it is rendered anew, with a fresh token").ForGood().Because(err)
+			With("resume: it is rendered again, with a fresh token").ForGood().Because(err)
 	}
 	if err != nil {
 		return redact.Secret{}, fmt.Errorf("read first boot: %w", err)
@@ -181,7 +181,7 @@ func (b *Bringup) firstBoot(ctx context.Context, w *Work) (redact.Secret, error)
 		return redact.Secret{},
 			codeFirstBootChanged.Failed("the first boot of %s in the secrets engine is not the one that was rendered",
 				w.Hostname).
-				With("find out who wrote it; resume renders it anew, with a fresh token").ForGood()
+				With("find out who wrote it; resume renders it again, with a fresh token").ForGood()
 	}
 	return userData, nil
 }

@@ -23,7 +23,7 @@ var _ = catalog.Declare(job.Stage{
 	Expects: "the site is active, MAAS answers, takes the token, has the image and what the site requires",
 	Again:   "it only reads",
 	Fails: []job.FailureMode{
-		MAASAway, NotCapable, job.FailsWith(InputConfigError, "the site is disabled and nothing was begun"),
+		MAASAway, NotCapable, job.FailsWith(InputConfigError, "the site is disabled and nothing was started"),
 	},
 }, (*Bringup).LoadSiteConfig)
 
@@ -39,7 +39,7 @@ var codeSitePrerequisite = job.DeclareCode(job.Code{
 	Name: "site_prerequisite_missing", Class: SiteCapabilityMissing,
 	Cause: "MAAS lacks what the site describes or requires: its PXE network with DHCP, a capability, " +
 		"or a commissioning or testing script.",
-	Remedy:  "see all that is missing, with remedies: gpuaas site doctor SITE; put it right and retry",
+	Remedy:  "see all that is missing, with remedies: gpuaas site doctor SITE; fix it and retry",
 	Runbook: "onboarding-parked",
 })
 

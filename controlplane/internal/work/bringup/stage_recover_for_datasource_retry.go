@@ -17,7 +17,7 @@ var _ = catalog.Declare(job.Stage{
 	Limit: job.Limit(site.StageRelease), Resume: RenderCloudInit, Detour: true,
 	Usually: "1 to 5 min",
 	Looks:   "the status of the machine",
-	Does:    "aborts and releases; the deployment begins anew with a fresh token",
+	Does:    "aborts and releases; the deployment starts over with a fresh token",
 	Expects: "MAAS shows the machine as Ready",
 	Again:   "a machine that is Ready is left alone",
 	Fails:   []job.FailureMode{MAASAway, OutOfBand, notInstalled, notBooted},

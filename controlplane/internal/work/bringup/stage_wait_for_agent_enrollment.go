@@ -64,7 +64,7 @@ var (
 	codeLoginNotLocked = job.DeclareCode(job.Code{
 		Name: "login_not_locked", Class: AgentEnrollmentFailure,
 		Cause:   "The agent could not lock the account that the machine was set up by.",
-		Remedy:  "put right on the machine what it says, then resume",
+		Remedy:  "fix on the machine what it reports, then resume",
 		Runbook: "onboarding-parked",
 	})
 )

@@ -50,7 +50,7 @@ var (
 		Name: "commission_silent", Class: PXEDiscoveryFailure,
 		Cause: "MAAS shows the machine as Commissioning and on, but it never asked for the commissioning image: " +
 			"boot order, cabling, the PXE VLAN, or it hangs in the firmware.",
-		Remedy:  "look at the console of the server: does it boot from the PXE network? Then rerun: it is inspected anew",
+		Remedy:  "look at the console of the server: does it boot from the PXE network? Then rerun: it is inspected again",
 		Runbook: "onboarding-parked",
 	})
 	codeCommissionAborted = job.DeclareCode(job.Code{

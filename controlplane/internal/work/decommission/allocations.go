@@ -131,11 +131,11 @@ func (s situation) rented(r Request) error {
 		return fault.New(fault.Conflict, "maintenance_not_open",
 			"a tenant works on node %s, and announced maintenance does not permit this now: %s", s.node.Hostname,
 			t.Maintenance.lacks()).
-			WithRemedy("announce it or wait: gpuaas maintenance announce %s --kind release --by TIME --reason TEXT; "+
+			WithRemedy("announce it or wait: gpuaas maintenance announce %s --kind release --by TIME; "+
 				"gpuaas maintenance list shows what tenants answered", s.node.Hostname)
 	}
 	return fault.New(fault.Conflict, "node_allocated", "a tenant works on node %s: %s", s.node.Hostname, t).
-		WithRemedy("announce maintenance to the tenant (gpuaas maintenance announce %s --kind release --by TIME --reason TEXT) and "+
+		WithRemedy("announce maintenance to the tenant (gpuaas maintenance announce %s --kind release --by TIME) and "+
 			"ask again with under_maintenance (--under-maintenance); or ask with end_allocation (--end-allocation), which ends "+
 			"the tenant's work at once", s.node.Hostname)
 }

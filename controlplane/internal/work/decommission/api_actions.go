@@ -17,7 +17,7 @@ type OverrideBody struct {
 	Stage        string   `json:"stage" minLength:"1" maxLength:"63" doc:"The stage that failed." example:"drain_node"`
 	Also         []string `json:"also,omitempty" maxItems:"20" doc:"Later stages that are passed over by the same decision."`
 	Reason       string   `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the ledger and the certificate." example:"mainboard is dead"`
-	ResidualRisk string   `json:"residual_risk" minLength:"1" maxLength:"2000" doc:"What may be left behind; it stands in the certificate." example:"disks still hold data of the last tenant; they are shredded"`
+	ResidualRisk string   `json:"residual_risk" minLength:"1" maxLength:"2000" doc:"What may be left behind; the certificate states it." example:"disks still hold data of the last tenant; they are shredded"`
 }
 
 var verbs = []job.Verb{
@@ -72,7 +72,7 @@ func (s *Service) registerActions(api *httpapi.API) {
 	job.RegisterMany(api, like, s.runner, s.parkedOf)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "override-decommission", Method: http.MethodPost, Path: pathOne + "/override", Tag: tag,
-		Summary: "Go on without the stage that failed",
+		Summary: "Continue without the stage that failed",
 		Description: "Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. " +
 			"409 for stages that nothing goes on without: no node returns to service unproven.",
 		Access: httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,

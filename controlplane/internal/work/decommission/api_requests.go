@@ -73,7 +73,7 @@ type ReasonBody struct {
 // NewView is the answer to a request.
 type NewView struct {
 	View
-	Created bool `json:"created" doc:"Whether this request began it; false: it was under way already."`
+	Created bool `json:"created" doc:"Whether this request began it; false: it was already in progress."`
 }
 
 const refusals = " Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in."

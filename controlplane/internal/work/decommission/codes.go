@@ -18,7 +18,7 @@ var (
 	codeRoot = job.DeclareCode(job.Code{
 		Name: node.CodeRoot, Class: bringup.StateAmbiguity,
 		Cause:   "Somebody had root on the installation that would have to speak for itself.",
-		Remedy:  "cancel this operation, then install the node anew: gpuaas node reimage NODE --reason TEXT",
+		Remedy:  "cancel this operation, then install the node anew: gpuaas node reimage NODE",
 		Runbook: "node-quarantined",
 		Mends:   job.Mends{bringup.Decommission: job.Cancel},
 	})
@@ -47,7 +47,7 @@ var (
 	codeTaskFailed = job.DeclareCode(job.Code{
 		Name: "task_failed", Class: bringup.SanitizationFailure,
 		Cause:   "The agent tried, and could not do what it was asked to.",
-		Remedy:  "put right what it says, then retry",
+		Remedy:  "fix what it reports, then retry",
 		Runbook: "decommission-parked",
 	})
 	codeTaskOutput = job.DeclareCode(job.Code{

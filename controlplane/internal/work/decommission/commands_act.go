@@ -32,7 +32,7 @@ func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reaso
 ) {
 	if risk = strings.TrimSpace(risk); risk == "" {
 		return Decommission{}, fault.New(fault.Invalid, "residual_risk_missing",
-			"say which risk is left when the stage is passed over; it stands in the certificate")
+			"say which risk is left when the stage is passed over; the certificate states it")
 	}
 	stages := append([]string{stage}, also...)
 	return s.runner.Act(ctx, of.String(), job.RetryStage, reason, job.Besides[Decommission]{
@@ -78,7 +78,7 @@ func overridable(d Decommission, stage string, ahead bool) error {
 			WithRemedy("override the stage that failed, and with it only stages that come later")
 	case !known || !s.Overridable, d.Mode.returns() && stage == stageRelease:
 		return fault.New(fault.Conflict, "stage_not_overridable", "%s cannot go on without %s", d.Mode, stage).
-			WithRemedy("put right what failed and retry; or cancel")
+			WithRemedy("fix what failed and retry; or cancel")
 	}
 	return nil
 }

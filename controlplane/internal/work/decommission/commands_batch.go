@@ -148,7 +148,7 @@ func (s *Service) asExpected(ctx context.Context, n NewBatch, nodes []id.Node) e
 		return err
 	}
 	return fault.New(fault.Conflict, "selection_changed",
-		"the selector names other nodes than were expected: %s; nothing was begun", changed).
+		"the selector names other nodes than were expected: %s; nothing was started", changed).
 		WithRemedy("look which nodes it names and decide again: gpuaas node list")
 }
 

@@ -76,7 +76,7 @@ func (s *Service) prove(ctx context.Context, d Decommission, w *bringup.Work) (p
 ) {
 	switch {
 	case !d.managed():
-		return nil, "it is no machine of MAAS", nil
+		return nil, "it is not a MAAS machine", nil
 	case d.Mode == Reimage:
 		return s.proveReimaged(ctx, d, w)
 	case d.Mode == FullDecommission:

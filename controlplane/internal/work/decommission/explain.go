@@ -44,13 +44,13 @@ func explanationOf(d Decommission, e job.Explanation) Explanation {
 		also := alsoWithout(d)
 		out.Override = &OverrideOffer{
 			Stage: d.Stage, Also: also,
-			Does: "goes on without this stage; who decided that, why, and the risk that is left are kept and stand in the certificate",
-			Command: fmt.Sprintf("gpuaas decommission override %s --stage %s --residual-risk TEXT --reason REASON", d.ID,
+			Does: "continues without this stage; who decided that, why, and the remaining risk are recorded and appear in the certificate",
+			Command: fmt.Sprintf("gpuaas decommission override %s --stage %s", d.ID,
 				strings.Join(append([]string{d.Stage}, also...), ",")),
 		}
 		if len(also) > 0 {
-			out.Override.Does = "goes on without this stage and " + strings.Join(also, ", ") +
-				", which only the agent could carry out; who decided that, why, and the risk that is left are kept and stand in the certificate"
+			out.Override.Does = "continues without this stage and " + strings.Join(also, ", ") +
+				", which only the agent could carry out; who decided that, why, and the remaining risk are recorded and appear in the certificate"
 		}
 		if d.ErrorCode == bringup.CodeMachineGone.Name && family().Recommended(d) != job.AdoptObserved {
 			out.Remedy = "find out who removed it; once it is in MAAS again, retry the stage; if it is gone for good, go on without the stage, which the certificate will say"

@@ -187,7 +187,7 @@ func released(w *bringup.Work) bool { return w.Facts.Release != nil && w.Facts.R
 // machine of MAAS.
 func (h hooks) onMachine(ctx context.Context, d Decommission, stage string, w *bringup.Work) (job.Result, error) {
 	if !d.managed() {
-		return skipped(d.Hostname + " is no machine of MAAS"), nil
+		return skipped(d.Hostname + " is not a MAAS machine"), nil
 	}
 	run, known := h.bringup.Stages()[stage]
 	if !known {
@@ -219,7 +219,7 @@ func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *jo
 	}
 	return fault.New(fault.Conflict, "node_deleted", "%s is out of the inventory: what belongs to that is seen through",
 		before.Hostname).
-		WithRemedy("put right what failed, and resume or retry")
+		WithRemedy("fix what failed, and resume or retry")
 }
 
 // Claimed implements job.Hooks. Decommissions claim nothing while they run.

@@ -77,7 +77,7 @@ func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 							t.Errorf("%s at %s by %s %s: recommended is %q of %v", mode, s.Name, class, code, best, legal)
 						}
 						if released && slices.Contains(legal, job.RestartClean) {
-							t.Errorf("%s at %s: begins anew after the release", mode, s.Name)
+							t.Errorf("%s at %s: starts over after the release", mode, s.Name)
 						}
 					}
 				}

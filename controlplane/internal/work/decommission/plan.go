@@ -63,7 +63,7 @@ func (s situation) blocks(r Request) []error {
 	if !slices.Contains(from[r.Mode], n.Status) {
 		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is %s: a %s needs one that is %s", n.Hostname, n.Status,
 			r.Mode, joined(from[r.Mode])).
-			WithRemedy("%s", otherwise(r.Mode, n.Status)))
+			WithRemedy("%s", otherwise(r.Mode, n)))
 	}
 	if r.Mode == Remove && n.Status == node.Enrolling && n.OnboardingMode == node.MAAS {
 		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is enrolling through MAAS",
@@ -98,7 +98,7 @@ func (s situation) needless(r Request) error {
 	}
 	return fault.New(fault.Conflict, "residual_risk_not_needed",
 		"nobody is known to have had root on the installation of node %s: a reset proves it clean, and there is no risk to accept", s.node.Hostname).
-		WithRemedy("ask again without residual_risk (--residual-risk); if you know that somebody had root, record it first: gpuaas node taint %s --cause CAUSE --reason REASON", s.node.Hostname)
+		WithRemedy("ask again without residual_risk (--residual-risk); if you know that somebody had root, record it first: gpuaas node taint %s --cause CAUSE", s.node.Hostname)
 }
 
 // incredible returns why a request would rely on what somebody with root may
@@ -119,18 +119,19 @@ func (s situation) incredible(r Request) error {
 }
 
 // otherwise suggests what to do with a node that is in another state.
-func otherwise(m Mode, s node.Status) string {
+func otherwise(m Mode, n node.Node) string {
+	s := n.Status
 	switch {
 	case s == node.Deleted:
 		return "it is gone: onboard its machine as a new node"
 	case s == node.Retired && m.returns():
-		return "reactivate it first: gpuaas node reactivate NODE --reason REASON"
+		return "reactivate it first: gpuaas node reactivate " + n.Hostname
 	case m == Remove:
-		return "retire it first: gpuaas node retire NODE --reason REASON; a machine of MAAS is fully decommissioned instead"
+		return "retire it first: gpuaas node retire " + n.Hostname + "; a MAAS machine is fully decommissioned instead"
 	case s.Is(node.Joining):
-		return "wait until it is active, or remove it: gpuaas node remove NODE --reason REASON"
+		return "wait until it is active, or remove it: gpuaas node remove " + n.Hostname
 	}
-	return "look at it: gpuaas node show NODE"
+	return "look at it: gpuaas node show " + n.Hostname
 }
 
 // PlannedStage is a stage that a plan goes through.
@@ -157,7 +158,7 @@ type Plan struct {
 	Mode           Mode           `json:"mode"`
 	Erase          Erase          `json:"erase"`
 	StorageCleanup Cleanup        `json:"storage_cleanup"`
-	ProfileID      *id.Profile    `json:"profile_id,omitempty" doc:"The profile that it goes by; absent for a node that is no machine of MAAS."`
+	ProfileID      *id.Profile    `json:"profile_id,omitempty" doc:"The profile that it goes by; absent for a node that is not a MAAS machine."`
 	Profile        string         `json:"profile,omitempty" doc:"Its name."`
 	KeepOut        bool           `json:"keep_out_of_service,omitempty" doc:"The node is quarantined when it is ready, until an operator returns it."`
 	MatchHardware  bool           `json:"require_hardware_match,omitempty" doc:"The machine is accepted only if its hardware is that of the SKU."`
@@ -386,11 +387,11 @@ var disksEffect = map[site.DataDisks]string{
 func (s situation) ends(r Request) string {
 	if r.KeepOut {
 		return "quarantined with a fresh installation and the same id, proven clean, with a certificate; " +
-			fmt.Sprintf("return it to service with: gpuaas node return %s --reason REASON", s.node.Hostname)
+			fmt.Sprintf("return it to service with: gpuaas node return %s", s.node.Hostname)
 	}
 	if !r.Mode.proves(s.node) {
 		return "active and validated, but held: it is tainted, and only a reset proves it clean: " +
-			fmt.Sprintf("gpuaas node reset %s --reason REASON", s.node.Hostname)
+			fmt.Sprintf("gpuaas node reset %s", s.node.Hostname)
 	}
 	return ends[r.Mode]
 }

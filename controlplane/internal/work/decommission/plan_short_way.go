@@ -61,7 +61,7 @@ func (s situation) shortWay(r Request) *ShortWay {
 		Why: s.silence, Stages: stages,
 		Does: passesOver(r.Mode) + ", which only the agent could do; who decided that, why, and the risk that is left are kept and " +
 			"stand in the certificate",
-		Command: fmt.Sprintf("gpuaas decommission start %s --mode %s --without-agent --residual-risk TEXT --reason REASON",
+		Command: fmt.Sprintf("gpuaas decommission start %s --mode %s --without-agent",
 			s.node.Hostname, r.Mode),
 	}
 }
@@ -86,7 +86,7 @@ func (s situation) answering(r Request) error {
 	why := fmt.Sprintf("the agent of node %s is not known to be gone: it called within the last %.0f minutes",
 		s.node.Hostname, goneAfter.Minutes())
 	if !s.managed() {
-		why = fmt.Sprintf("node %s is no machine of MAAS, so only its agent can clean it", s.node.Hostname)
+		why = fmt.Sprintf("node %s is not a MAAS machine, so only its agent can clean it", s.node.Hostname)
 	}
 	return fault.New(fault.Conflict, "agent_not_gone", "%s", why).
 		WithRemedy("ask again without without_agent (--without-agent): the agent cleans the node first")

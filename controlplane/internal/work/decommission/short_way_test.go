@@ -28,7 +28,7 @@ func TestThePlanOffersTheShortWayForADeadNode(t *testing.T) {
 	y.calledAgo(t, n, "3 hours")
 	offered := y.plan(t, n, decommission.Reimage).ShortWay
 	if offered == nil || len(offered.Stages) != 3 || !strings.Contains(offered.Why, "3 h") ||
-		!strings.Contains(offered.Command, "--without-agent --residual-risk TEXT") {
+		!strings.Contains(offered.Command, "--without-agent") {
 		t.Fatalf("offered is %+v", offered)
 	}
 	r := asked(decommission.Reimage)

@@ -38,7 +38,7 @@ func (s *Service) cleanupStorageAgain(ctx context.Context, d Decommission, w *br
 	}
 	if n.Root.Stands() && d.StorageCleanup.sparesDisks() {
 		return job.Result{}, rootTainted(d, "its data disks were to be left as they are",
-			"cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local --reason REASON")
+			"cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local")
 	}
 	return s.cleanup(ctx, d, w, StageStorageAgain)
 }

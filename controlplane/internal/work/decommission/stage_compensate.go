@@ -90,7 +90,7 @@ func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) err
 				return err
 			}
 			leave("it is held, because it is not proven clean: %s",
-				or(remedyOf(after.Incredible()), "gpuaas node reset "+d.Hostname+" --reason REASON"))
+				or(remedyOf(after.Incredible()), "gpuaas node reset "+d.Hostname+""))
 		}
 		_, err = node.Unhold(ctx, tx, d.Node, d.holder(), d.cause()+" was stopped")
 		return err

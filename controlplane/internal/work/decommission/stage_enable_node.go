@@ -57,7 +57,7 @@ func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (
 	if !d.Mode.proves(n) {
 		result.Message = d.Hostname + " stays out of scheduling: it is tainted, and only a reset proves it clean"
 		result.Evidence = []job.Evidence{followUp("reset "+d.Hostname,
-			"a storage cleanup does not prove a tainted node clean", "gpuaas node reset "+d.Hostname+" --reason REASON")}
+			"a storage cleanup does not prove a tainted node clean", "gpuaas node reset "+d.Hostname+"")}
 		return result, nil
 	}
 	why, err := s.quarantinedStill(ctx, d)

@@ -36,7 +36,7 @@ var _ = catalog.Declare(job.Stage{
 var codeUninstallFailed = job.DeclareCode(job.Code{
 	Name: "uninstall_failed", Class: bringup.StateAmbiguity,
 	Cause: "Files of the agent are held or protected on the machine.",
-	Remedy: "put right on the machine what the agent says, then retry; or go on without it and remove " +
+	Remedy: "fix on the machine what the agent reports, then retry; or go on without it and remove " +
 		"the agent by hand",
 	Runbook: "decommission-parked",
 })

@@ -47,7 +47,7 @@ var (
 		Name: "validation_root_residue", Class: bringup.SanitizationFailure,
 		Cause: "Only somebody with root can have left what was found; such an installation cannot speak " +
 			"for itself.",
-		Remedy:  "cancel this operation, then install the node anew: gpuaas node reimage NODE --reason TEXT",
+		Remedy:  "cancel this operation, then install the node anew: gpuaas node reimage NODE",
 		Runbook: "decommission-parked",
 		Mends:   job.Mends{bringup.Decommission: job.Cancel},
 	})
@@ -193,11 +193,11 @@ func (s *Service) exceptDisks(ctx context.Context, d Decommission, w *bringup.Wo
 // cancelled.
 func (d Decommission) rootRemedy() string {
 	if d.managed() {
-		return fmt.Sprintf("cancel this operation, then install the node anew: gpuaas node reimage %s --reason TEXT",
+		return fmt.Sprintf("cancel this operation, then install the node anew: gpuaas node reimage %s",
 			d.Hostname)
 	}
-	return fmt.Sprintf("cancel this operation, then take the node out: gpuaas node drain %s --reason TEXT, and gpuaas node remove %[1]s --reason TEXT; "+
-		"or clean it and accept the risk that is left: gpuaas node reset %[1]s --residual-risk TEXT --reason TEXT",
+	return fmt.Sprintf("cancel this operation, then take the node out: gpuaas node drain %s, and gpuaas node remove %[1]s; "+
+		"or clean it and accept the risk that is left: gpuaas node reset %[1]s --residual-risk TEXT",
 		d.Hostname)
 }
 
@@ -249,9 +249,9 @@ func rootTainted(d Decommission, why, remedy string) *job.Failure {
 var findingRemedies = map[Mode]string{
 	SoftReset:      cleanAgain,
 	Retire:         cleanAgain,
-	StorageCleanup: "resume cleans the storage once more; what is not on disks takes a soft reset: cancel, then gpuaas node reset NODE --reason REASON",
+	StorageCleanup: "resume cleans the storage once more; what is not on disks takes a soft reset: cancel, then gpuaas node reset NODE",
 	Reactivate:     cleanAgain,
-	Reimage:        "remove what is named by hand, and resume; rerun drains and cleans the new installation; to install it once more: cancel, then gpuaas node reimage NODE --reason REASON",
+	Reimage:        "remove what is named by hand, and resume; rerun drains and cleans the new installation; to install it once more: cancel, then gpuaas node reimage NODE",
 }
 
 const cleanAgain = "resume drains and cleans once more; if it stays, remove what is named by hand, or reimage the node"

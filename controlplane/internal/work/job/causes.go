@@ -4,7 +4,7 @@ import "cmp"
 
 // causeOfClass says what is usually behind a class of failures.
 var causeOfClass = map[FailureClass]string{
-	InputConfigError:  "What was asked for, or what is configured, cannot work as it is.",
+	InputConfigError:  "The request or the configuration cannot work as it is.",
 	UpstreamTransient: "Something that the stage needs was not available for a while.",
 	StateAmbiguity: "What is seen does not fit what was done here: somebody changed it by hand, or an answer was " +
 		"lost.",

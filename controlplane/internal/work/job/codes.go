@@ -10,7 +10,7 @@ var (
 	codeMarked = DeclareCode(Code{
 		Name: CodeMarked, Class: StateAmbiguity,
 		Cause:   "An operator stopped automation.",
-		Remedy:  "resume when the matter is settled",
+		Remedy:  "resume once the matter is settled",
 		Runbook: "onboarding-parked",
 	})
 	codeLost = DeclareCode(Code{
@@ -23,7 +23,7 @@ var (
 	codeDefect = DeclareCode(Code{
 		Name: "stage_defect", Class: StateAmbiguity,
 		Cause:   "A defect of the control plane.",
-		Remedy:  "report it with the log line of the worker, then retry with a version that mends it",
+		Remedy:  "report it with the log line of the worker, then retry with a version that fixes it",
 		Runbook: "onboarding-parked",
 	})
 	codeMisled = DeclareCode(Code{

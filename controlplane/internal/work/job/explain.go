@@ -78,7 +78,7 @@ func (f *Family[R]) Explain(r R, events []Event, now time.Time) Explanation {
 		f.explainRunning(&e.Standing, r, events, now)
 	case Undoing:
 		e.WaitingSince = UTC(j.since())
-		e.Summary = fmt.Sprintf("%s: what was done is being undone%s%s", j.Subject, Lasting(j.since(), now),
+		e.Summary = fmt.Sprintf("%s: rolling back%s%s", j.Subject, Lasting(j.since(), now),
 			f.onBehalf(j, events))
 	case Parked:
 		e.WaitingSince = UTC(j.ParkedAt)
@@ -94,13 +94,13 @@ func (f *Family[R]) explainPending(e *Standing, j Job, now time.Time) {
 	e.WaitingSince = UTC(&j.RequestedAt)
 	if j.AdmittedAt != nil {
 		e.WaitingSince = UTC(j.AdmittedAt)
-		e.Expected = "a worker takes it up"
-		e.Summary = fmt.Sprintf("%s has had a place%s and starts as soon as a worker takes it up", j.Subject,
+		e.Expected = "a worker picks it up"
+		e.Summary = fmt.Sprintf("%s has had a slot%s and starts as soon as a worker picks it up", j.Subject,
 			Lasting(j.AdmittedAt, now))
 		return
 	}
-	e.Expected = "a place within the limits of the site and the batch is free"
-	e.Summary = fmt.Sprintf("%s has waited%s for a free place", j.Subject, Lasting(&j.RequestedAt, now))
+	e.Expected = "a slot within the limits of the site and the batch is free"
+	e.Summary = fmt.Sprintf("%s has been waiting%s for a free slot", j.Subject, Lasting(&j.RequestedAt, now))
 }
 
 func (f *Family[R]) explainRunning(e *Standing, r R, events []Event, now time.Time) {
@@ -108,7 +108,7 @@ func (f *Family[R]) explainRunning(e *Standing, r R, events []Event, now time.Ti
 	e.WaitingSince = UTC(j.since())
 	e.Summary = fmt.Sprintf("%s is at %s%s%s", j.Subject, f.place(r), Lasting(j.since(), now), f.onBehalf(j, events))
 	if s, known := f.stageOf(r, f.doingStage(j)); known && s.Usually != "" {
-		e.Summary += "; usually that takes " + s.Usually
+		e.Summary += "; this usually takes " + s.Usually
 	}
 	if last := f.newest(j, events, StageFailed, StageStarted, StageSucceeded); last != nil && last.Status == StageFailed {
 		e.Summary += fmt.Sprintf("; attempt %d failed and another one follows: %s", last.Attempt, last.Message)
@@ -126,9 +126,9 @@ func (f *Family[R]) explainEnded(e *Standing, r R, events []Event) {
 	case f.Life.endsBy(j.Status, TriggerComplete):
 		e.Summary = f.Reached(r, took)
 	case f.Life.endsBy(j.Status, TriggerReconcile):
-		e.Summary = f.Reached(r, took) + "; a state that was brought about outside was adopted on the way"
+		e.Summary = f.Reached(r, took) + "; a state reached outside gpuaas was adopted along the way"
 		if !j.Adopted {
-			e.Summary = f.Reached(r, took) + "; it was parked, and what was observed later proved that"
+			e.Summary = f.Reached(r, took) + "; it was parked, and a later check proved that"
 		}
 	default:
 		e.Summary = fmt.Sprintf("the %s of %s was %s%s", f.Noun, j.Subject, j.Status, took)
@@ -195,7 +195,7 @@ func (f *Family[R]) explainActions(r R) []ExplainedAction {
 	add := func(rank int, a Advice) {
 		out = append(out, ExplainedAction{
 			Action: a.Action, Rank: rank, Legal: rank > 0, Safety: a.Safety, Does: a.Does,
-			Command: fmt.Sprintf("gpuaas %s %s %s --reason REASON", f.Noun, f.Life.WordOf(a.Action), j.ID),
+			Command: fmt.Sprintf("gpuaas %s %s %s", f.Noun, f.Life.WordOf(a.Action), j.ID),
 		})
 	}
 	for i, a := range f.Recommend(r) {

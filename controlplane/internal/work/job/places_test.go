@@ -85,7 +85,7 @@ func TestFamiliesShareThePlacesOfASite(t *testing.T) {
 			free.AdmittedAt)
 	}
 	_, _, e, err := s.runner.Explain(s.ctx, newer.ID)
-	if want := "for a free place of site dc1: 2 of 2 are in use (1 by errands, 1 by loans)"; err != nil ||
+	if want := "for a free slot of site dc1: 2 of 2 are in use (1 by errands, 1 by loans)"; err != nil ||
 		!strings.Contains(e.Summary, want) {
 		t.Errorf("%q, %v", e.Summary, err)
 	}

@@ -24,19 +24,20 @@ func (q Queue) explain(e *Standing, family string, j Job, now time.Time) {
 	switch {
 	case b != nil && b.PausedAt != nil:
 		e.WaitingSince = UTC(b.PausedAt)
-		e.Expected = "an operator resumes the batch, and a place within the limits is free"
+		e.Expected = "an operator resumes the batch, and a slot within the limits is free"
 		e.Observed = fmt.Sprintf("batch %s is %s; %s", b.ID, b.paused(), e.Observed)
-		e.Summary = fmt.Sprintf("%s is not begun: its batch has been %s%s", j.Subject, b.paused(), Lasting(b.PausedAt, now))
-		e.Remedy = fmt.Sprintf("go on with the batch: gpuaas %s batch resume %s --reason REASON", family, b.ID)
+		e.Summary = fmt.Sprintf("%s has not started: its batch has been %s%s", j.Subject, b.paused(),
+			Lasting(b.PausedAt, now))
+		e.Remedy = fmt.Sprintf("continue the batch: gpuaas %s batch resume %s", family, b.ID)
 		if b.Halted {
 			e.Remedy = fmt.Sprintf("deal with those that failed: gpuaas %s list --batch %s --status failed; then %s",
 				family, b.ID, e.Remedy)
 		}
 	case q.site != "" && held >= q.siteLimit:
-		e.Expected = fmt.Sprintf("a job at site %s gives its place back", q.site)
+		e.Expected = fmt.Sprintf("a job at site %s frees its slot", q.site)
 		e.Summary += fmt.Sprintf(" of site %s: %d of %d are in use%s", q.site, held, q.siteLimit, who)
 	case q.batchLimit > 0 && q.batchHeld >= q.batchLimit:
-		e.Expected = "a job of its batch gives its place back"
+		e.Expected = "a job of its batch frees its slot"
 		e.Summary += fmt.Sprintf(" of its batch: %d of %d are in use", q.batchHeld, q.batchLimit)
 	}
 }
@@ -73,10 +74,10 @@ func (q Queue) holders() (held int, who string) {
 func (q Queue) inUse(held int, who string) string {
 	var parts []string
 	if q.site != "" {
-		parts = append(parts, fmt.Sprintf("%d of %d places of site %s are in use%s", held, q.siteLimit, q.site, who))
+		parts = append(parts, fmt.Sprintf("%d of %d slots of site %s are in use%s", held, q.siteLimit, q.site, who))
 	}
 	if q.batchLimit > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d places of the batch are in use", q.batchHeld, q.batchLimit))
+		parts = append(parts, fmt.Sprintf("%d of %d slots of the batch are in use", q.batchHeld, q.batchLimit))
 	}
 	if b := q.batch; b != nil && b.MaxFailures != nil {
 		parts = append(parts, fmt.Sprintf("%d failed or were cancelled, and at most %d may", b.Failures(), *b.MaxFailures))

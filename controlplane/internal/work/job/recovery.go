@@ -198,15 +198,15 @@ func (f *Family[R]) doesItself(r R, action Trigger) string {
 	}
 	switch f.Life.EffectOf(action) {
 	case RunsStageAgain:
-		return fmt.Sprintf("runs the stage %q once more", title)
+		return fmt.Sprintf("runs the stage %q again", title)
 	case GoesOnSafely:
-		return fmt.Sprintf("goes on from the last safe stage, %q", title)
+		return fmt.Sprintf("continues from the last safe stage, %q", title)
 	case BeginsAgain:
-		return "goes through all stages from the first; what is done already is recognised and left as it is"
+		return "runs all stages from the first one; what is already done is recognized and left as it is"
 	case UndoesAndBegins:
-		return "undoes what the job did so far and starts from nothing"
+		return "undoes everything the job did so far and starts over"
 	case AdoptsObserved:
-		return "takes what is there as it is now, if that is provably its own, and goes on from there"
+		return "adopts the present state, if it is provably its own, and continues from there"
 	case UndoesAndEnds:
 		return "ends the " + f.Noun + "; " + f.undone(r)
 	case Stops:
@@ -219,9 +219,9 @@ func (f *Family[R]) undone(r R) string {
 	j := f.common(r)
 	switch {
 	case j.Phase == Waiting:
-		return "nothing was begun"
+		return "nothing was started"
 	case f.restarting(j):
-		return "what can still be undone is undone, and nothing is started anew"
+		return "whatever can still be undone is undone, and nothing is started again"
 	}
 	return f.Undone(r)
 }
@@ -239,7 +239,7 @@ func (f *Family[R]) NotAllowed(r R, action Trigger) error {
 		}
 		return refusal.WithRemedy("possible now: %s", strings.Join(names, ", "))
 	case j.Phase == Undoing:
-		return refusal.WithRemedy("nothing is possible until it has been undone; look again later")
+		return refusal.WithRemedy("nothing is possible until the rollback is done; look again later")
 	}
 	return refusal.WithRemedy("%s", f.AfterEnd(r))
 }

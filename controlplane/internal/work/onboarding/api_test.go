@@ -92,7 +92,7 @@ func TestMisplacedFieldsAreExplained(t *testing.T) {
 	}
 	p := d.call(t, http.MethodPost, "onboardings", d.one(object{"colour": "blue"})).Wants(t,
 		http.StatusUnprocessableEntity, "validation_error", "body.colour")
-	if p.Errors[0].Message != "unexpected property" {
+	if p.Errors[0].Message != "is not a field of this request" {
 		t.Errorf("%+v", p)
 	}
 	if n := d.count(t, `SELECT count(*) FROM node_onboardings`) +
@@ -234,7 +234,7 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		resume := "gpuaas onboarding batch resume " + made.BatchID.String()
 		if strings.Contains(e.Remedy, resume) != (c.verb == "pause") ||
 			strings.Contains(e.Observed, " is paused by ") != (c.verb == "pause") ||
-			strings.Contains(e.Observed, "1 of 1 places of site ") != (c.verb != "cancel") {
+			strings.Contains(e.Observed, "1 of 1 slots of site ") != (c.verb != "cancel") {
 			t.Errorf("after %s it is explained as %+v", c.verb, e)
 		}
 	}

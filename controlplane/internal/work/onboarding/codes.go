@@ -11,7 +11,7 @@ var (
 		Name: "machine_unknown", Class: bringup.StateAmbiguity,
 		Cause: "The onboarding came to its end without having found its machine: a defect, or facts of it " +
 			"were lost.",
-		Remedy:  "rerun looks for the machine in MAAS anew",
+		Remedy:  "rerun looks for the machine in MAAS again",
 		Runbook: "onboarding-parked",
 	})
 	codeAgentNotSeen = job.DeclareCode(job.Code{

@@ -140,7 +140,7 @@ func TestLateSuccessIsReconciled(t *testing.T) {
 			if y.count(t, `SELECT count(*) FROM job_events WHERE job_id = $1 AND status = 'observed' AND message LIKE '%ubuntu/noble%' AND details->>'agent_version' = '1.2.3'`, o.ID) != 1 {
 				t.Errorf("the ledger does not say what proved it: %v", y.ledger(t, o.ID))
 			}
-			if e := y.explain(t, o.ID); !strings.Contains(e.Summary, "what was observed later proved that") {
+			if e := y.explain(t, o.ID); !strings.Contains(e.Summary, "a later check proved that") {
 				t.Errorf("it is explained as %q", e.Summary)
 			}
 			after := y.whole(t, o)

@@ -8,13 +8,13 @@ import (
 )
 
 var _ = catalog.Declare(job.Stage{
-	Name: job.StageAdopt, Title: "Adopt what is there", Attempts: 1, Pseudo: true,
+	Name: job.StageAdopt, Title: "Adopt the observed state", Attempts: 1, Pseudo: true,
 	Looks:   "the machine in MAAS and the node",
 	Does:    "nothing",
 	Expects: "the machine is provably this one, in a state that a stage begins with",
 	Again:   "it only reads",
 	Fails: []job.FailureMode{
-		bringup.MAASAway, job.FailsWith(bringup.StateAmbiguity, "nothing that is seen can be adopted"),
+		bringup.MAASAway, job.FailsWith(bringup.StateAmbiguity, "nothing that was observed can be adopted"),
 	},
 }, hooks.adopt)
 

@@ -12,8 +12,8 @@ var _ = catalog.Declare(job.Stage{
 	Name: job.StageCompensate, Title: "Undo", Attempts: 3, Limit: job.Limit(site.StageRelease), Pseudo: true,
 	Usually: "1 to 5 min; hours when disks are erased",
 	Looks:   "how far the job has come",
-	Does:    "undoes what may be undone",
-	Expects: "nothing of this job is left, except for what is said",
+	Does:    "undoes what can be undone",
+	Expects: "nothing of this job is left, except what is listed",
 	Again:   "what is undone already is left alone",
 	Fails:   []job.FailureMode{bringup.MAASAway, bringup.OutOfBand},
 }, hooks.compensate)

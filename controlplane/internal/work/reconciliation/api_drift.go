@@ -45,7 +45,7 @@ type ResolveInput struct {
 func (s *Service) registerDrift(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-drift", Method: http.MethodGet, Path: pathDrift, Tag: tag,
-		Summary: "List the nodes that are not as they should be, the worst first",
+		Summary: "List the nodes that are not as expected, worst first",
 		Access:  httpapi.Platform(auth.ReconciliationRead),
 	}, s.listDrift)
 	httpapi.Register(api, httpapi.Operation{
@@ -65,7 +65,7 @@ func (s *Service) registerDrift(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "resolve-node-drift", Method: http.MethodPost, Path: pathDrifted + "/resolve", Tag: tag,
 		Status:  http.StatusAccepted,
-		Summary: "Settle what is not as it should be about a node",
+		Summary: "Settle what is wrong with a node",
 		Description: "acknowledge and quarantine have ended when this answers. The others look at the machine first: read " +
 			"the run that is " +
 			"answered until it has an outcome.",

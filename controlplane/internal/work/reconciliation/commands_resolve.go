@@ -77,8 +77,8 @@ func (s *Service) Resolve(ctx context.Context, n id.Node, r Resolution, reason s
 // plainly are the resolutions that take what was found as their ground, and the
 // commands that do the same to a node about which nothing was found.
 var plainly = map[Resolution]string{
-	Acknowledge: "gpuaas drift show %s", QuarantineNode: "gpuaas node quarantine %s --reason …",
-	Reimage: "gpuaas node reimage %s --reason …",
+	Acknowledge: "gpuaas drift show %s", QuarantineNode: "gpuaas node quarantine %s",
+	Reimage: "gpuaas node reimage %s",
 }
 
 // requireFinding refuses to settle what was not found: the record would say that

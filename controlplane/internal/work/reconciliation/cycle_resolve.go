@@ -183,7 +183,7 @@ func (c *cycle) bringBack(ctx context.Context, g sighting) error {
 		if len(against) > 0 {
 			return fault.New(fault.Conflict, "not_proven_healthy", "node %s is not proven healthy: %s", g.Hostname,
 				strings.Join(against, "; ")).
-				WithRemedy("put that right and repeat, or deploy it anew: gpuaas drift resolve %s reimage --reason …", g.Hostname)
+				WithRemedy("fix that and repeat, or deploy it again: gpuaas drift resolve %s reimage", g.Hostname)
 		}
 		if g.Status != node.Quarantined {
 			return fault.New(fault.Conflict, "node_not_quarantined", "node %s is %s", g.Hostname,
@@ -223,7 +223,7 @@ func (c *cycle) adoptOne(ctx context.Context, tx change, g sighting, j Judged) e
 		return fault.New(fault.Conflict, "agent_silent",
 			"nothing proves that what runs on the machine is node %s: its agent was not heard of within %s", g.Hostname,
 			provenWithin).
-			WithRemedy("deploy it anew: gpuaas drift resolve %s reimage --reason …", g.Hostname)
+			WithRemedy("deploy it again: gpuaas drift resolve %s reimage", g.Hostname)
 	}
 	switch j.Rule.Type {
 	case TypeIPChanged:
@@ -247,7 +247,7 @@ func (c *cycle) adoptOne(ctx context.Context, tx change, g sighting, j Judged) e
 // provenTwin refuses a machine that may not be the server of the node: the
 // agent proves that the server runs, but not which machine of MAAS it is.
 func provenTwin(ctx context.Context, tx change, g sighting) error {
-	anew := "gpuaas decommission start " + g.Hostname + " --mode full_decommission --reason …"
+	anew := "gpuaas decommission start " + g.Hostname + " --mode full_decommission"
 	if g.Twin.State != Installed {
 		return fault.New(fault.Conflict, "twin_not_deployed",
 			"MAAS knows the server of node %s as %s now, which is %s: to MAAS nothing runs there", g.Hostname, g.Twin.SystemID,

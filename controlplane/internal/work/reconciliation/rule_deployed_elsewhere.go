@@ -11,13 +11,13 @@ const TypeDeployedElsewhere Type = "deployed_elsewhere"
 
 var ruleDeployedElsewhere = Rule{
 	Type: TypeDeployedElsewhere, Severity: Critical, Looks: 2, Action: Quarantine, Adopt: true,
-	Title: "Installed anew by somebody else",
+	Title: "Reinstalled by somebody else",
 	Means: "The machine runs another installation than the one that became this node: the agent and what tenants had " +
 		"there are gone.",
 	When: whenDeployedElsewhere,
 	Advice: []string{
 		adviceShow, adviceAskMAAS,
-		`gpuaas drift resolve NODE adopt --reason "…": if the installation is right and its agent is this node's`,
+		`gpuaas drift resolve NODE adopt: if the installation is right and its agent is this node's`,
 		adviceReimage, adviceTakeOut,
 	},
 	Holds: "The machine of a node that is active, offline or quarantined is Deployed, and MAAS counts another " +

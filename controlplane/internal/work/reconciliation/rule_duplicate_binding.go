@@ -8,13 +8,13 @@ const TypeDuplicateBinding Type = "duplicate_binding"
 var ruleDuplicateBinding = Rule{
 	Type: TypeDuplicateBinding, Severity: Critical, Looks: 1, Action: None,
 	Title: "One machine for several nodes",
-	Means: "Several nodes claim the same machine: what is done to one of them hits the other, and its capacity is " +
+	Means: "Several nodes claim the same machine: what is done to one of them affects the other, and its capacity is " +
 		"counted twice.",
 	When: whenDuplicateBinding,
 	Advice: []string{
 		adviceShow, "Find out on the machine which of the nodes it is: gpuaas-agent status",
-		`gpuaas drift resolve NODE quarantine --reason "…": the one that it is not, at once`,
-		`gpuaas node remove NODE --reason "…": the one that it is not, once it is retired; the machine is not touched by that`,
+		`gpuaas drift resolve NODE quarantine: the one that it is not, at once`,
+		`gpuaas node remove NODE: the one that it is not, once it is retired; the machine is not touched by that`,
 	},
 	Holds:   "Another node that is not deleted is bound to the same machine of the same MAAS.",
 	Runbook: "machine-missing-in-maas",

@@ -11,13 +11,13 @@ const TypeHostnameDrift Type = "hostname_drift"
 
 var ruleHostnameDrift = Rule{
 	Type: TypeHostnameDrift, Severity: Warning, Looks: 2, Action: None,
-	Title: "Another name in MAAS",
+	Title: "Different name in MAAS",
 	Means: "People and tools that go by the name reach another machine than they think; addresses that are assigned by " +
 		"name may be wrong.",
 	When: whenHostnameDrift,
 	Advice: []string{
 		adviceShow, "Rename the machine in MAAS if somebody renamed it by mistake: the node keeps its name",
-		`gpuaas drift resolve NODE acknowledge --reason "…": if it is meant to be so`, adviceReimage,
+		`gpuaas drift resolve NODE acknowledge: if that is intended`, adviceReimage,
 	},
 	Holds: "The machine of a node that is active, offline or quarantined has another name in MAAS. Case and domain do " +
 		"not count.",

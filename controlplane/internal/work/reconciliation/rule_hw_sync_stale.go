@@ -76,7 +76,7 @@ func (s Subject) syncInterval() time.Duration {
 func (s Subject) reseedWithheld() string {
 	switch {
 	case s.reinstalled():
-		return "the machine was installed anew by somebody else: settle that first"
+		return "the machine was reinstalled by somebody else: settle that first"
 	case s.Machine.Power == powerOff:
 		return "the machine is off"
 	}

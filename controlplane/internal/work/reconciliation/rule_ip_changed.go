@@ -14,7 +14,7 @@ const TypeIPChanged Type = "ip_changed"
 var ruleIPChanged = Rule{
 	Type: TypeIPChanged, Severity: Info, Looks: 2, Action: UpdateHost, Adopt: true,
 	Title: "Another address",
-	Means: "The agent goes on, since it calls out; people who reach the node by SSH do not find it until the inventory " +
+	Means: "The agent keeps working, since it calls out; people who use SSH do not reach the node until the inventory " +
 		"has its new address.",
 	When: whenIPChanged,
 	Advice: []string{
@@ -53,7 +53,7 @@ func whenIPChanged(s Subject) (Verdict, bool) {
 	case !certain:
 		v.Withheld = "which of its addresses is the one to reach it by is not clear"
 	case s.reinstalled():
-		v.Withheld = "the machine was installed anew by somebody else: settle that first"
+		v.Withheld = "the machine was reinstalled by somebody else: settle that first"
 	}
 	return v, true
 }

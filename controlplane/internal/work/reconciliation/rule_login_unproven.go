@@ -17,7 +17,7 @@ var ruleLoginUnproven = Rule{
 	Advice: []string{
 		"gpuaas node bootstrap NODE --recovery: run it on the machine; it installs the agent that this control plane " +
 			"publishes, which finds the account and locks it within a day",
-		"gpuaas drift resolve NODE reimage --reason \"…\": the next installation has a login of its own, which is locked",
+		"gpuaas drift resolve NODE reimage: the next installation has a login of its own, which is locked",
 	},
 	Holds: "The node is in service, its agent was asked to lock the present `deploy_user` of the site, " +
 		"did not look for others, " +

@@ -19,7 +19,7 @@ var rulePoweredOff = Rule{
 	When:  whenPoweredOff,
 	Advice: []string{
 		adviceShow, "Find out who switched it off, or whether its power supply or BMC failed; switch it on in MAAS",
-		"The node returns by itself when its agent polls again", adviceQuarantine,
+		"The node returns on its own when its agent polls again", adviceQuarantine,
 	},
 	Holds: "The machine of a node that is active or offline is Deployed and its power is off. Nothing is done while " +
 		"its agent was heard of within the last minute.",

@@ -10,7 +10,7 @@ var ruleRecommissioning = Rule{
 		"as it was.",
 	When: inState("the machine of %s is %s in MAAS: somebody works on it there", Maintenance),
 	Advice: []string{
-		adviceShow, adviceAskMAAS, "Wait: it is over by itself once MAAS shows the machine as Deployed",
+		adviceShow, adviceAskMAAS, "Wait: the finding closes on its own once MAAS shows the machine as Deployed",
 		adviceQuarantine,
 	},
 	Holds: "MAAS shows the machine of a node that is active, offline or quarantined as Commissioning or Testing, or " +

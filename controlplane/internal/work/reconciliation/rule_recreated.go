@@ -13,7 +13,7 @@ var ruleRecreated = Rule{
 	When: whenRecreated,
 	Advice: []string{
 		adviceShow,
-		`gpuaas drift resolve NODE adopt --reason "…": bind the node to the machine that the server is now, after comparing the two`,
+		`gpuaas drift resolve NODE adopt: bind the node to the machine that the server is now, after comparing the two`,
 		adviceReimage, adviceTakeOut,
 	},
 	Holds: "MAAS answers 404 to the id of the machine of a node that is active, offline or quarantined, but has " +

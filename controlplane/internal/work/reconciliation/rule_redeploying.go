@@ -7,7 +7,7 @@ var ruleRedeploying = Rule{
 	Type: TypeRedeploying, Severity: Critical, Looks: 2, Action: Quarantine,
 	Title: "Redeployed outside of a workflow",
 	Means: "Somebody installs another system over the one that the node runs on; what tenants had there is destroyed.",
-	When:  inState("the machine of %s is %s in MAAS: somebody installs it anew", Deploying),
+	When:  inState("the machine of %s is %s in MAAS: somebody is reinstalling it", Deploying),
 	Advice: []string{
 		adviceShow, adviceAskMAAS, adviceReimage, adviceTakeOut,
 	},

@@ -17,9 +17,9 @@ var ruleRetiredDeployed = Rule{
 	Means: "The node is out of service, yet its machine draws power and stays taken in MAAS.",
 	When:  whenRetiredDeployed,
 	Advice: []string{
-		"gpuaas site profile set SITE PROFILE retired_machines=power_off: let reconciliation switch such machines off by itself",
-		`gpuaas node reactivate NODE --reason "…": if it is to serve again`,
-		`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
+		"gpuaas site profile set SITE PROFILE retired_machines=power_off: let reconciliation switch such machines off",
+		`gpuaas node reactivate NODE: if it is to serve again`,
+		`gpuaas decommission start NODE --mode full_decommission: erase, release and switch it off, with a certificate; DESTROYS what is on it`,
 		"gpuaas site profile set SITE PROFILE retired_machines=release: let reconciliation release such machines, which " +
 			"DESTROYS what is on them",
 	},

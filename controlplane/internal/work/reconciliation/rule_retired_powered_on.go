@@ -16,10 +16,10 @@ var ruleRetiredPoweredOn = Rule{
 	Means: "The node is out of service, yet its machine draws power. It keeps its installation when it is switched off.",
 	When:  whenRetiredPoweredOn,
 	Advice: []string{
-		"Switch it off in MAAS, if that was not done by itself: it keeps its installation",
+		"Switch it off in MAAS, if that was not done automatically: it keeps its installation",
 		"gpuaas site profile set SITE PROFILE retired_machines=leave: let such machines run",
-		`gpuaas node reactivate NODE --reason "…": if it is to serve again; if it is off by then, switch it on in MAAS first`,
-		`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
+		`gpuaas node reactivate NODE: if it is to serve again; if it is off by then, switch it on in MAAS first`,
+		`gpuaas decommission start NODE --mode full_decommission: erase, release and switch it off, with a certificate; DESTROYS what is on it`,
 	},
 	Holds: "The node is retired, its machine is Deployed and on, and `retired_machines` of the profile is power_off, as " +
 		"in new profiles. Nothing is done where something else may use the machine by now, and to one that somebody " +

@@ -5,10 +5,10 @@ const TypeUnmanagedMachine Type = "unmanaged_machine"
 
 var ruleUnmanagedMachine = Rule{
 	Type: TypeUnmanagedMachine, Severity: Debug, Looks: 1, Action: None, Standing: true,
-	Title: "Machine of MAAS that is no node",
+	Title: "MAAS machine that is not a node",
 	Means: "MAAS has a machine that is not in the inventory: others use it, or nobody has onboarded it yet.",
 	Advice: []string{
 		"gpuaas onboard HOSTNAME --ipmi-ip ADDRESS --site SITE --sku SKU: if it is to become a node",
 	},
-	Holds: "A machine of MAAS belongs to no node and to no job.",
+	Holds: "A MAAS machine belongs to no node and to no job.",
 }

