@@ -88,7 +88,8 @@ func TestPackagesImportOnlyLowerFloors(t *testing.T) {
 
 func TestTheBaseAndTheWireContractsStandOnTheStandardLibrary(t *testing.T) {
 	for _, s := range sources(t) {
-		wire := strings.HasPrefix(s.dir(), "contract/eventwire") || strings.HasPrefix(s.dir(), "contract/agentwire") ||
+		wire := strings.HasPrefix(s.dir(), "contract/agentpackage") ||
+			strings.HasPrefix(s.dir(), "contract/eventwire") || strings.HasPrefix(s.dir(), "contract/agentwire") ||
 			strings.HasPrefix(s.dir(), "contract/certificate")
 		if s.test || !wire && level(s.path) != 0 {
 			continue
@@ -104,7 +105,7 @@ func TestTheBaseAndTheWireContractsStandOnTheStandardLibrary(t *testing.T) {
 
 // outside says which of the project's packages each program may use.
 var outside = map[string][]string{
-	"cli":              {module + "/contract/", module + "/cli"},
+	"cli":              {module + "/contract/", module + "/cli", module + "/deploy/agent"},
 	"sim":              {module + "/sim/", module + "/contract/"},
 	"stack":            {module + "/stack", module + "/deploy/"},
 	"contract":         {module + "/contract/"},

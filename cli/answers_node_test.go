@@ -12,7 +12,7 @@ const (
 	nodeID = "0190b2f4-7c1e-7d3a-8f5b-00000000000c"
 	taskID = "0190b2f4-7c1e-7d3a-8f5b-00000000000d"
 
-	agentJSON = `{"drift_state":"version_drift","agent_channel":"stable","desired_agent_version":"1.3.0","desired_delivery_mode":"rebootstrap","reported_agent_version":"1.2.3",` +
+	agentJSON = `{"badge":"outdated","drift_state":"version_drift","agent_channel":"stable","desired_agent_version":"","wanted_agent_version":"1.3.0","desired_delivery_mode":"rebootstrap","reported_agent_version":"1.2.3",` +
 		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"trust_bundle":"","trust_refused":"trust_unsigned verifiers","certificate_not_after":"2026-03-05T05:06:07Z",` +
 		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
 	nodePart = `"node_id":"` + nodeID +

@@ -49,7 +49,9 @@ const (
 		`"timeout_seconds":600,"approval":"none","policy":[],"plan_hash":"sha256:cd"}`
 )
 
-var workErrands = slices.Concat(operationDefinitionErrands, policyDocumentErrands, runErrands, moneyErrands)
+var workErrands = slices.Concat(
+	agentErrands, operationDefinitionErrands, policyDocumentErrands, runErrands, moneyErrands,
+)
 
 var runErrands = []errand{
 	{"operation-run", "operation run web.prepare@v2 --target c07u31 --input port=8080 --max-failures 1"},

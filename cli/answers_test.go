@@ -104,7 +104,7 @@ func cannedAnswers() map[string]http.HandlerFunc {
 		}
 	}
 	shown := answer(http.StatusCreated, `{"token":"`+newToken+`",`+tokenPart+`}`)
-	return operationAnswers(operationDefinitionAnswers(maintenanceAnswers(rentAnswers(reconciliationAnswers(
+	return agentAnswers(operationAnswers(operationDefinitionAnswers(maintenanceAnswers(rentAnswers(reconciliationAnswers(
 		decommissionAnswers(certificateAnswers(onboardingAnswers(terminalAnswers(nodeAnswers(map[string]http.HandlerFunc{
 			"create-tenant": answer(201, tenantJSON), "list-tenants": pageOf(tenantJSON), "get-tenant": answer(200, tenantJSON),
 			"update-tenant":  answer(200, tenantJSON),
@@ -159,7 +159,7 @@ func cannedAnswers() map[string]http.HandlerFunc {
 			"list-auth-methods":   answer(200, `{"methods":["token","oidc"],"issuer":"https://id.example.com"}`),
 			"start-oidc-sign-in":  answer(500, `{}`),
 			"finish-oidc-sign-in": answer(200, `{"token":"`+canary+`","expires_at":"2026-03-05T05:06:07Z"}`),
-		}))))))))))
+		})))))))))))
 }
 
 const prunedJSON = `{"name":"node_tasks","what":"tasks of nodes that ended and that no evidence names",` +

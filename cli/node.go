@@ -33,7 +33,7 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		{Title: "SKU", Text: func(v node) string { return v.Sku }},
 		{Title: "REGION", Text: func(v node) string { return v.RegionCode }},
 		{Title: "AGENT", Text: func(v node) string { return v.Agent.ReportedAgentVersion }},
-		{Title: "DRIFT", Text: func(v node) string { return string(v.Agent.DriftState) }},
+		{Title: "AGENT", Text: func(v node) string { return badge(v.Agent.Badge) }},
 		{Title: "LAST CONTACT", Text: func(v node) string { return a.Whenever(v.LastAgentContactAt) }},
 		{Title: "ID", Text: func(v node) string { return v.NodeId.String() }},
 		detail("HELD BECAUSE", a.heldBecause),
@@ -180,13 +180,20 @@ func (a *app) nodeCommand() *cobra.Command {
 	}, commands...)
 }
 
+// badge is the agent of a node in a word, as people read it.
+func badge(b apiclient.NodeAgentViewBadge) string {
+	words := strings.ReplaceAll(string(b), "_", " ")
+	return strings.ToUpper(words[:min(1, len(words))]) + words[min(1, len(words)):]
+}
+
 func (a *app) agentColumns() []table.Column[apiclient.NodeAgentView] {
 	type agent = apiclient.NodeAgentView
 	return []table.Column[agent]{
+		{Title: "AGENT", Text: func(v agent) string { return badge(v.Badge) }},
 		{Title: "DRIFT", Text: func(v agent) string { return string(v.DriftState) }},
 		{Title: "VERSION", Text: func(v agent) string { return v.ReportedAgentVersion }},
 		{Title: "COMMIT", Text: func(v agent) string { return v.ReportedAgentCommit }},
-		{Title: "WANTED", Text: func(v agent) string { return v.DesiredAgentVersion }},
+		{Title: "WANTED", Text: func(v agent) string { return v.WantedAgentVersion }},
 		{Title: "CHANNEL", Text: func(v agent) string { return string(v.AgentChannel) }},
 		{Title: "DELIVERED BY", Text: func(v agent) string { return string(v.DesiredDeliveryMode) }},
 		{Title: "LAST DELIVERY", Text: func(v agent) string { return a.Whenever(v.LastDeliveryAttemptAt) }},

@@ -1,12 +1,15 @@
 package controlplane
 
 import (
+	"crypto/ed25519"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
 	"time"
+
+	"gpuaas/controlplane/internal/fleet/agentrelease"
 )
 
 // NodesConfig is how agents on nodes reach this process, and what they are
@@ -22,6 +25,7 @@ type NodesConfig struct {
 	OfflineAfter    time.Duration `koanf:"offline_after" doc:"how long an agent may be silent before its node is offline; agents are silent for up to 55s between two polls"`
 	AgentFolder     string        `koanf:"agent_folder" doc:"folder with one folder per agent version, holding gpuaas-agent and gpuaas-gpu; empty: no agent can be bootstrapped or updated"`
 	AgentVersion    string        `koanf:"agent_version" doc:"agent version that nodes are bootstrapped with; empty: the only one in nodes.agent_folder"`
+	ReleaseKeys     []string      `koanf:"release_keys" doc:"public halves of the Ed25519 keys whose releases of the agent are believed, in base64; the private halves stay with whoever builds releases"`
 	NewcomerRate    int           `koanf:"newcomer_rate" doc:"bootstrap and enrolment requests a second from one address; ten seconds' worth may come at once"`
 	CertificateTTL  time.Duration `koanf:"certificate_ttl" doc:"life of a node certificate, 24h at most"`
 	BundleFolder    string        `koanf:"bundle_folder" doc:"folder of the version before with bootstrap bundles, as NAME/VERSION: the first worker that starts gives them to the sites of then; upload others with gpuaas site bundle upload"`
@@ -119,6 +123,9 @@ func (c NodesConfig) checkSSHProxy(bad func(string, string, ...any)) {
 }
 
 func (c NodesConfig) checkAgent(bad func(string, string, ...any)) {
+	if _, err := agentrelease.ParseKeys(c.ReleaseKeys); err != nil {
+		bad("nodes.release_keys", "%v", err)
+	}
 	if c.AgentVersion != "" && !agentVersion.MatchString(c.AgentVersion) {
 		bad("nodes.agent_version", "%q is not a version", c.AgentVersion)
 	}
@@ -130,6 +137,12 @@ func (c NodesConfig) checkAgent(bad func(string, string, ...any)) {
 	} else if !info.IsDir() {
 		bad("nodes.agent_folder", "%q is not a folder", c.AgentFolder)
 	}
+}
+
+// releaseKeys are the keys of releases; what cannot be read was refused before.
+func (c NodesConfig) releaseKeys() []ed25519.PublicKey {
+	keys, _ := agentrelease.ParseKeys(c.ReleaseKeys)
+	return keys
 }
 
 // isName accepts what can stand in a server certificate.

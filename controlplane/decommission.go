@@ -13,7 +13,7 @@ func (p *parts) newDecommission() (kind, error) {
 		Terminals: p.fleet.terminals, Secrets: p.secrets, Ahead: p.ahead,
 		Allocations:  allocation.Tenancies{Runs: operation.Runs{}},
 		WithoutGPUs:  p.cfg.Nodes.WithoutGPUs,
-		Certificates: p.certificates, Delivered: p.fleet.packages.Programs, Mischief: p.mischief(), Logger: p.logger,
+		Certificates: p.certificates, Delivered: p.fleet.delivered, Mischief: p.mischief(), Logger: p.logger,
 	}
 	if p.opts.HurryRetries {
 		cfg.Backoff, cfg.AgentPatience = hurried, hurriedPatience

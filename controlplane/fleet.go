@@ -15,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/agentgateway"
+	"gpuaas/controlplane/internal/fleet/agentrelease"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/signer"
@@ -39,6 +40,7 @@ type fleet struct {
 	terminals *terminal.Service
 	renderer  *agentgateway.Renderer
 	packages  *agentgateway.Packages
+	releases  *agentrelease.Service
 	// doubt asks for a look at the machine of a node. It is set once the rest
 	// exists.
 	doubt func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error
@@ -59,7 +61,8 @@ func (f *fleet) AppendLogs(ctx context.Context, n id.Node, task id.NodeTask, r a
 }
 
 func newFleet(
-	cfg Config, db *postgres.DB, engine identities, holders terminal.Holders, backends map[string]agentgateway.Backend,
+	cfg Config, version string, db *postgres.DB, engine identities, holders terminal.Holders,
+	backends map[string]agentgateway.Backend,
 	logger *slog.Logger,
 ) *fleet {
 	f := &fleet{cfg: cfg.Nodes, logger: logger, skus: sku.New(db)}
@@ -97,7 +100,10 @@ func newFleet(
 		DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute,
 		Listening: trust.Fits, Logger: logger,
 	})
-	f.packages = agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)
+	f.releases = agentrelease.New(agentrelease.Config{DB: db, Keys: cfg.Nodes.releaseKeys(), ControlPlane: version})
+	f.packages = agentgateway.NewPackages(agentgateway.PackagesConfig{
+		Folder: cfg.Nodes.AgentFolder, Version: cfg.Nodes.AgentVersion, Trust: trust, Signer: f.signers, Releases: f.releases,
+	})
 	f.tasks = agenttask.Commands{
 		DB:        db,
 		Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: f.packages.Prepare},
@@ -120,6 +126,19 @@ func newFleet(
 		},
 	})
 	return f
+}
+
+// delivered returns the digests of the programs of an agent version, by name, or nil
+// if they are not known here.
+func (f *fleet) delivered(version string) map[string]string {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	programs, err := f.packages.Programs(ctx, version)
+	if err != nil {
+		f.logger.WarnContext(ctx, "programs of an agent version not read", "version", version, "error", err)
+	}
+	return programs
 }
 
 // names returns the names by which nodes may reach this replica.

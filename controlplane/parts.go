@@ -121,7 +121,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	})
 	p.regions = &site.MAAS{DB: p.db, Loopback: cfg.Sites.onLoopback}
 	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
-	p.fleet = newFleet(cfg, p.db, p.secrets, p.identity, p.backends(), p.logger)
+	p.fleet = newFleet(cfg, opts.Version, p.db, p.secrets, p.identity, p.backends(), p.logger)
 	p.certificates = certificate.New(certificate.Config{
 		DB: p.db, Engine: p.secrets, Issuer: cfg.Nodes.EnvironmentName,
 		Logger: p.logger,
@@ -287,6 +287,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.fleet.nodes.Register(api)
 	fleetview.New(p.db, p.jobFamilies(), nil).Register(api)
 	p.fleet.signers.Register(api)
+	p.fleet.releases.Register(api)
 	p.fleet.tasks.RegisterAPI(api)
 	p.fleet.terminals.Register(api)
 	p.registerJobs(api, feed)

@@ -121,6 +121,9 @@ var moreThanTheContractSays = map[string]string{
 	"diff-operation-definition": "the other version must be named",
 	"take-payment-event":        "providers are a list of names, and a signature has a form of its own",
 	"put-payment-secret":        "providers are a list of names",
+	"promote-agent-release":     "channels are a list of names",
+
+	"complete-agent-release-upload": "a release is signed",
 }
 
 func (j *junk) paths() {

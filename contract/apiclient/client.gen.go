@@ -37,6 +37,31 @@ const (
 	AccountViewPricingFollowsList AccountViewPricing = "follows_list"
 )
 
+// Defines values for AgentreleaseChannelViewChannel.
+const (
+	AgentreleaseChannelViewChannelCandidate AgentreleaseChannelViewChannel = "candidate"
+	AgentreleaseChannelViewChannelStable    AgentreleaseChannelViewChannel = "stable"
+)
+
+// Defines values for AgentreleaseStatementBodyArchitecture.
+const (
+	AgentreleaseStatementBodyArchitectureAmd64 AgentreleaseStatementBodyArchitecture = "amd64"
+	AgentreleaseStatementBodyArchitectureArm64 AgentreleaseStatementBodyArchitecture = "arm64"
+)
+
+// Defines values for AgentreleaseViewArchitecture.
+const (
+	AgentreleaseViewArchitectureAmd64 AgentreleaseViewArchitecture = "amd64"
+	AgentreleaseViewArchitectureArm64 AgentreleaseViewArchitecture = "arm64"
+)
+
+// Defines values for AgentreleaseViewStatus.
+const (
+	Available AgentreleaseViewStatus = "available"
+	Blocked   AgentreleaseViewStatus = "blocked"
+	Withdrawn AgentreleaseViewStatus = "withdrawn"
+)
+
 // Defines values for AgenttaskStepViewStatus.
 const (
 	AgenttaskStepViewStatusFailed    AgenttaskStepViewStatus = "failed"
@@ -1334,9 +1359,19 @@ const (
 
 // Defines values for NodeAgentViewAgentChannel.
 const (
-	NodeAgentViewAgentChannelCandidate NodeAgentViewAgentChannel = "candidate"
-	NodeAgentViewAgentChannelPinned    NodeAgentViewAgentChannel = "pinned"
-	NodeAgentViewAgentChannelStable    NodeAgentViewAgentChannel = "stable"
+	NodeAgentViewAgentChannelCandidate  NodeAgentViewAgentChannel = "candidate"
+	NodeAgentViewAgentChannelPinned     NodeAgentViewAgentChannel = "pinned"
+	NodeAgentViewAgentChannelStable     NodeAgentViewAgentChannel = "stable"
+	NodeAgentViewAgentChannelUnassigned NodeAgentViewAgentChannel = "unassigned"
+)
+
+// Defines values for NodeAgentViewBadge.
+const (
+	NodeAgentViewBadgeCertRepair   NodeAgentViewBadge = "cert_repair"
+	NodeAgentViewBadgeConfigDrift  NodeAgentViewBadge = "config_drift"
+	NodeAgentViewBadgeCurrent      NodeAgentViewBadge = "current"
+	NodeAgentViewBadgeOutdated     NodeAgentViewBadge = "outdated"
+	NodeAgentViewBadgeUnknownBuild NodeAgentViewBadge = "unknown_build"
 )
 
 // Defines values for NodeAgentViewDesiredDeliveryMode.
@@ -1369,9 +1404,10 @@ const (
 
 // Defines values for NodeChangeBodyAgentChannel.
 const (
-	NodeChangeBodyAgentChannelCandidate NodeChangeBodyAgentChannel = "candidate"
-	NodeChangeBodyAgentChannelPinned    NodeChangeBodyAgentChannel = "pinned"
-	NodeChangeBodyAgentChannelStable    NodeChangeBodyAgentChannel = "stable"
+	NodeChangeBodyAgentChannelCandidate  NodeChangeBodyAgentChannel = "candidate"
+	NodeChangeBodyAgentChannelPinned     NodeChangeBodyAgentChannel = "pinned"
+	NodeChangeBodyAgentChannelStable     NodeChangeBodyAgentChannel = "stable"
+	NodeChangeBodyAgentChannelUnassigned NodeChangeBodyAgentChannel = "unassigned"
 )
 
 // Defines values for NodeChangeBodyDesiredDeliveryMode.
@@ -1932,6 +1968,8 @@ const (
 
 // Defines values for Permission.
 const (
+	AgentReleaseManage        Permission = "agent_release:manage"
+	AgentReleaseRead          Permission = "agent_release:read"
 	AllocationForce           Permission = "allocation:force"
 	AllocationManage          Permission = "allocation:manage"
 	AllocationRead            Permission = "allocation:read"
@@ -2683,6 +2721,12 @@ const (
 	WebhookViewStatusEnabled  WebhookViewStatus = "enabled"
 )
 
+// Defines values for PromoteAgentReleaseParamsChannel.
+const (
+	PromoteAgentReleaseParamsChannelCandidate PromoteAgentReleaseParamsChannel = "candidate"
+	PromoteAgentReleaseParamsChannelStable    PromoteAgentReleaseParamsChannel = "stable"
+)
+
 // Defines values for ListAllAllocationRequestsParamsStatus.
 const (
 	ListAllAllocationRequestsParamsStatusCancelled ListAllAllocationRequestsParamsStatus = "cancelled"
@@ -3262,6 +3306,247 @@ type AccountView struct {
 
 // AccountViewPricing What is rented keeps the price of then (fixed), or takes each price of the list when it begins (follows_list).
 type AccountViewPricing string
+
+// AgentreleaseBlockView defines model for AgentreleaseBlockView.
+type AgentreleaseBlockView struct {
+	BlockedAt time.Time `json:"blocked_at"`
+	BlockedBy string    `json:"blocked_by"`
+	Reason    string    `json:"reason"`
+	Version   string    `json:"version"`
+}
+
+// AgentreleaseChannelView defines model for AgentreleaseChannelView.
+type AgentreleaseChannelView struct {
+	ChangedAt time.Time                      `json:"changed_at"`
+	ChangedBy string                         `json:"changed_by"`
+	Channel   AgentreleaseChannelViewChannel `json:"channel"`
+
+	// Previous What it wanted before; empty: none.
+	Previous string `json:"previous"`
+
+	// Reason Why it was changed.
+	Reason string `json:"reason"`
+
+	// Version The release that its nodes want; empty: none.
+	Version string `json:"version"`
+}
+
+// AgentreleaseChannelViewChannel defines model for AgentreleaseChannelView.Channel.
+type AgentreleaseChannelViewChannel string
+
+// AgentreleaseChannelsView defines model for AgentreleaseChannelsView.
+type AgentreleaseChannelsView struct {
+	Items []AgentreleaseChannelView `json:"items"`
+}
+
+// AgentreleaseFloorBody defines model for AgentreleaseFloorBody.
+type AgentreleaseFloorBody struct {
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+
+	// Version A semantic version; empty: any.
+	//
+	// Examples: 1.2.0
+	Version string `json:"version"`
+}
+
+// AgentreleaseFloorView defines model for AgentreleaseFloorView.
+type AgentreleaseFloorView struct {
+	ChangedAt time.Time `json:"changed_at"`
+	ChangedBy string    `json:"changed_by"`
+	Reason    string    `json:"reason"`
+
+	// Version Empty: any.
+	Version string `json:"version"`
+}
+
+// AgentreleasePartBody defines model for AgentreleasePartBody.
+type AgentreleasePartBody struct {
+	// Data The bytes, in base64.
+	//
+	// Examples: H4sIAAAA
+	Data []byte `json:"data"`
+
+	// Offset Where the part begins: what was received so far.
+	Offset int64 `json:"offset"`
+
+	// Version The release that was announced.
+	//
+	// Examples: 1.4.0
+	Version string `json:"version"`
+}
+
+// AgentreleasePromoteBody defines model for AgentreleasePromoteBody.
+type AgentreleasePromoteBody struct {
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+
+	// Version The release.
+	//
+	// Examples: 1.4.0
+	Version string `json:"version"`
+}
+
+// AgentreleaseReasonBody defines model for AgentreleaseReasonBody.
+type AgentreleaseReasonBody struct {
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+}
+
+// AgentreleaseRefusedView defines model for AgentreleaseRefusedView.
+type AgentreleaseRefusedView struct {
+	Blocked []AgentreleaseBlockView `json:"blocked"`
+	Floor   AgentreleaseFloorView   `json:"floor"`
+}
+
+// AgentreleaseSignedBody defines model for AgentreleaseSignedBody.
+type AgentreleaseSignedBody struct {
+	// KeyId Which release key signed it.
+	//
+	// Examples: 5f2c9a0d1e3b4a67
+	KeyId string `json:"key_id"`
+
+	// Signature Its Ed25519 signature, in base64.
+	//
+	// Examples: AA==
+	Signature []byte                    `json:"signature"`
+	Statement AgentreleaseStatementBody `json:"statement"`
+}
+
+// AgentreleaseStatementBody defines model for AgentreleaseStatementBody.
+type AgentreleaseStatementBody struct {
+	// Architecture What its programs are built for.
+	Architecture AgentreleaseStatementBodyArchitecture `json:"architecture"`
+
+	// Commit The commit that it was built from.
+	//
+	// Examples: 0123456789ab
+	Commit string `json:"commit"`
+
+	// Digest SHA-256 of the archive, in lower-case hexadecimal digits.
+	Digest string `json:"digest"`
+
+	// MinimumControlPlane The oldest control plane that it works with; empty: any.
+	MinimumControlPlane string `json:"minimum_control_plane"`
+
+	// Notes What is new.
+	Notes string `json:"notes"`
+
+	// ProtocolMax The newest one.
+	ProtocolMax int32 `json:"protocol_max"`
+
+	// ProtocolMin The oldest protocol of agents that it speaks.
+	ProtocolMin int32 `json:"protocol_min"`
+
+	// Size Bytes of the archive; 256 MiB at most.
+	Size int64 `json:"size"`
+
+	// Version A semantic version; it is given once.
+	//
+	// Examples: 1.4.0
+	Version string `json:"version"`
+}
+
+// AgentreleaseStatementBodyArchitecture What its programs are built for.
+type AgentreleaseStatementBodyArchitecture string
+
+// AgentreleaseUploadView defines model for AgentreleaseUploadView.
+type AgentreleaseUploadView struct {
+	// MaxPart The most bytes of one part.
+	MaxPart int64 `json:"max_part"`
+
+	// Received Bytes that are there: the next part begins here.
+	Received int64 `json:"received"`
+
+	// Size Bytes that were announced.
+	Size int64 `json:"size"`
+
+	// UploadId Id of the upload.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	UploadId openapi_types.UUID `json:"upload_id"`
+}
+
+// AgentreleaseVersionBody defines model for AgentreleaseVersionBody.
+type AgentreleaseVersionBody struct {
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+
+	// Version Version of the agent, released or not.
+	//
+	// Examples: 1.3.9
+	Version string `json:"version"`
+}
+
+// AgentreleaseView defines model for AgentreleaseView.
+type AgentreleaseView struct {
+	// AddedBy Who uploaded it.
+	AddedBy string `json:"added_by"`
+
+	// Architecture What its programs are built for.
+	Architecture AgentreleaseViewArchitecture `json:"architecture"`
+
+	// Because Why it is withdrawn or blocked.
+	Because string `json:"because"`
+
+	// Channels The channels that want it.
+	Channels []string `json:"channels"`
+
+	// Commit The commit that it was built from.
+	//
+	// Examples: 0123456789ab
+	Commit    string    `json:"commit"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Digest SHA-256 of the archive, in lower-case hexadecimal digits.
+	Digest string `json:"digest"`
+
+	// KeyId Which release key signed it.
+	KeyId string `json:"key_id"`
+
+	// MinimumControlPlane The oldest control plane that it works with; empty: any.
+	MinimumControlPlane string `json:"minimum_control_plane"`
+
+	// Nodes How many nodes say that they run this version.
+	Nodes int64 `json:"nodes"`
+
+	// Notes What is new.
+	Notes string `json:"notes"`
+
+	// ProtocolMax The newest one.
+	ProtocolMax int32 `json:"protocol_max"`
+
+	// ProtocolMin The oldest protocol of agents that it speaks.
+	ProtocolMin int32 `json:"protocol_min"`
+
+	// Size Bytes of the archive; 256 MiB at most.
+	Size int64 `json:"size"`
+
+	// Status Nodes are given only what is available.
+	Status AgentreleaseViewStatus `json:"status"`
+
+	// Version A semantic version; it is given once.
+	//
+	// Examples: 1.4.0
+	Version     string     `json:"version"`
+	WithdrawnAt *time.Time `json:"withdrawn_at,omitempty"`
+	WithdrawnBy string     `json:"withdrawn_by"`
+}
+
+// AgentreleaseViewArchitecture What its programs are built for.
+type AgentreleaseViewArchitecture string
+
+// AgentreleaseViewStatus Nodes are given only what is available.
+type AgentreleaseViewStatus string
+
+// AgentreleaseViewList defines model for AgentreleaseViewList.
+type AgentreleaseViewList struct {
+	// Items The items of this page.
+	Items []AgentreleaseView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
 
 // AgenttaskCancelBody defines model for AgenttaskCancelBody.
 type AgenttaskCancelBody struct {
@@ -7537,10 +7822,13 @@ type NodeAgentView struct {
 	// AgentInstance Fingerprint of the machine that enrolled.
 	AgentInstance string `json:"agent_instance"`
 
+	// Badge The drift in a word; unknown_build comes before everything else and counts as drift.
+	Badge NodeAgentViewBadge `json:"badge"`
+
 	// CertificateNotAfter End of its newest certificate; absent: it has none.
 	CertificateNotAfter *time.Time `json:"certificate_not_after,omitempty"`
 
-	// DesiredAgentVersion Empty: any.
+	// DesiredAgentVersion The version that this node is to run whatever its channel wants; empty: that of its channel.
 	DesiredAgentVersion string                           `json:"desired_agent_version"`
 	DesiredDeliveryMode NodeAgentViewDesiredDeliveryMode `json:"desired_delivery_mode"`
 
@@ -7568,10 +7856,16 @@ type NodeAgentView struct {
 
 	// VerifierVersion Version of the verifiers of tasks that it uses.
 	VerifierVersion int64 `json:"verifier_version"`
+
+	// WantedAgentVersion The version that it should run, its own or that of its channel; empty: any.
+	WantedAgentVersion string `json:"wanted_agent_version"`
 }
 
 // NodeAgentViewAgentChannel defines model for NodeAgentView.AgentChannel.
 type NodeAgentViewAgentChannel string
+
+// NodeAgentViewBadge The drift in a word; unknown_build comes before everything else and counts as drift.
+type NodeAgentViewBadge string
 
 // NodeAgentViewDesiredDeliveryMode defines model for NodeAgentView.DesiredDeliveryMode.
 type NodeAgentViewDesiredDeliveryMode string
@@ -13298,6 +13592,66 @@ type WebhookViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// PromoteAgentReleaseParams defines parameters for PromoteAgentRelease.
+type PromoteAgentReleaseParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PromoteAgentReleaseParamsChannel defines parameters for PromoteAgentRelease.
+type PromoteAgentReleaseParamsChannel string
+
+// BeginAgentReleaseUploadParams defines parameters for BeginAgentReleaseUpload.
+type BeginAgentReleaseUploadParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CompleteAgentReleaseUploadParams defines parameters for CompleteAgentReleaseUpload.
+type CompleteAgentReleaseUploadParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SendAgentReleasePartParams defines parameters for SendAgentReleasePart.
+type SendAgentReleasePartParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAgentReleasesParams defines parameters for ListAgentReleases.
+type ListAgentReleasesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// WithdrawAgentReleaseParams defines parameters for WithdrawAgentRelease.
+type WithdrawAgentReleaseParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// BlockAgentVersionParams defines parameters for BlockAgentVersion.
+type BlockAgentVersionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SetAgentFloorParams defines parameters for SetAgentFloor.
+type SetAgentFloorParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UnblockAgentVersionParams defines parameters for UnblockAgentVersion.
+type UnblockAgentVersionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAllAllocationRequestsParams defines parameters for ListAllAllocationRequests.
 type ListAllAllocationRequestsParams struct {
 	// Status Only in these states.
@@ -15799,6 +16153,114 @@ type GetTenantUsageParams struct {
 
 // GetTenantUsageParamsBy defines parameters for GetTenantUsage.
 type GetTenantUsageParamsBy string
+
+// ListAgentChannelsWithResponse is GET /api/v1/admin/agent-channels: Read which release each channel wants
+func (c *Client) ListAgentChannelsWithResponse(ctx context.Context, edit ...RequestEditorFn) (*Response[AgentreleaseChannelsView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/agent-channels")
+	return call[AgentreleaseChannelsView](ctx, c, r, edit)
+}
+
+// PromoteAgentReleaseWithResponse is PUT /api/v1/admin/agent-channels/{channel}: Let a channel want a release
+func (c *Client) PromoteAgentReleaseWithResponse(ctx context.Context, channel PromoteAgentReleaseParamsChannel, params *PromoteAgentReleaseParams, body AgentreleasePromoteBody, edit ...RequestEditorFn) (*Response[AgentreleaseChannelView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/admin/agent-channels/%s", channel)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentreleaseChannelView](ctx, c, r, edit)
+}
+
+// BeginAgentReleaseUploadWithResponse is POST /api/v1/admin/agent-release-uploads: Announce a release of the agent
+func (c *Client) BeginAgentReleaseUploadWithResponse(ctx context.Context, params *BeginAgentReleaseUploadParams, body AgentreleaseSignedBody, edit ...RequestEditorFn) (*Response[AgentreleaseUploadView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-release-uploads")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentreleaseUploadView](ctx, c, r, edit)
+}
+
+// CompleteAgentReleaseUploadWithResponse is POST /api/v1/admin/agent-release-uploads/{upload_id}/complete: Make an upload a release
+func (c *Client) CompleteAgentReleaseUploadWithResponse(ctx context.Context, uploadId openapi_types.UUID, params *CompleteAgentReleaseUploadParams, body AgentreleaseSignedBody, edit ...RequestEditorFn) (*Response[AgentreleaseView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-release-uploads/%s/complete", uploadId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentreleaseView](ctx, c, r, edit)
+}
+
+// SendAgentReleasePartWithResponse is POST /api/v1/admin/agent-release-uploads/{upload_id}/parts: Send a part of a release
+func (c *Client) SendAgentReleasePartWithResponse(ctx context.Context, uploadId openapi_types.UUID, params *SendAgentReleasePartParams, body AgentreleasePartBody, edit ...RequestEditorFn) (*Response[AgentreleaseUploadView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-release-uploads/%s/parts", uploadId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentreleaseUploadView](ctx, c, r, edit)
+}
+
+// ListAgentReleasesWithResponse is GET /api/v1/admin/agent-releases: List the releases of the agent
+func (c *Client) ListAgentReleasesWithResponse(ctx context.Context, params *ListAgentReleasesParams, edit ...RequestEditorFn) (*Response[AgentreleaseViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/agent-releases")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AgentreleaseViewList](ctx, c, r, edit)
+}
+
+// GetAgentReleaseWithResponse is GET /api/v1/admin/agent-releases/{version}: Read a release of the agent
+func (c *Client) GetAgentReleaseWithResponse(ctx context.Context, version string, edit ...RequestEditorFn) (*Response[AgentreleaseView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/agent-releases/%s", version)
+	return call[AgentreleaseView](ctx, c, r, edit)
+}
+
+// WithdrawAgentReleaseWithResponse is POST /api/v1/admin/agent-releases/{version}/withdraw: Give a release to no node any more
+func (c *Client) WithdrawAgentReleaseWithResponse(ctx context.Context, version string, params *WithdrawAgentReleaseParams, body AgentreleaseReasonBody, edit ...RequestEditorFn) (*Response[AgentreleaseView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-releases/%s/withdraw", version)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentreleaseView](ctx, c, r, edit)
+}
+
+// GetRefusedAgentVersionsWithResponse is GET /api/v1/admin/agent-versions: Read which versions no node is given
+func (c *Client) GetRefusedAgentVersionsWithResponse(ctx context.Context, edit ...RequestEditorFn) (*Response[AgentreleaseRefusedView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/agent-versions")
+	return call[AgentreleaseRefusedView](ctx, c, r, edit)
+}
+
+// BlockAgentVersionWithResponse is POST /api/v1/admin/agent-versions/block: Let no node have a version
+func (c *Client) BlockAgentVersionWithResponse(ctx context.Context, params *BlockAgentVersionParams, body AgentreleaseVersionBody, edit ...RequestEditorFn) (*Response[AgentreleaseBlockView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-versions/block")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentreleaseBlockView](ctx, c, r, edit)
+}
+
+// SetAgentFloorWithResponse is PUT /api/v1/admin/agent-versions/floor: Say which version is the oldest that nodes are given
+func (c *Client) SetAgentFloorWithResponse(ctx context.Context, params *SetAgentFloorParams, body AgentreleaseFloorBody, edit ...RequestEditorFn) (*Response[AgentreleaseFloorView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/admin/agent-versions/floor")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentreleaseFloorView](ctx, c, r, edit)
+}
+
+// UnblockAgentVersionWithResponse is POST /api/v1/admin/agent-versions/unblock: Let nodes have a version again
+func (c *Client) UnblockAgentVersionWithResponse(ctx context.Context, params *UnblockAgentVersionParams, body AgentreleaseVersionBody, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-versions/unblock")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[struct{}](ctx, c, r, edit)
+}
 
 // ListAllAllocationRequestsWithResponse is GET /api/v1/admin/allocation-requests: List the requests of all tenants that wait or waited for capacity, newest first
 func (c *Client) ListAllAllocationRequestsWithResponse(ctx context.Context, params *ListAllAllocationRequestsParams, edit ...RequestEditorFn) (*Response[AllocationRequestViewList], error) {

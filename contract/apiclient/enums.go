@@ -172,6 +172,23 @@ var enums = map[string][]string{
 		"fixed",
 		"follows_list",
 	},
+	"AgentreleaseChannelView.channel": {
+		"stable",
+		"candidate",
+	},
+	"AgentreleaseStatementBody.architecture": {
+		"amd64",
+		"arm64",
+	},
+	"AgentreleaseView.architecture": {
+		"amd64",
+		"arm64",
+	},
+	"AgentreleaseView.status": {
+		"available",
+		"withdrawn",
+		"blocked",
+	},
 	"AgenttaskStepView.status": {
 		"started",
 		"succeeded",
@@ -1120,6 +1137,14 @@ var enums = map[string][]string{
 		"stable",
 		"candidate",
 		"pinned",
+		"unassigned",
+	},
+	"NodeAgentView.badge": {
+		"current",
+		"outdated",
+		"config_drift",
+		"cert_repair",
+		"unknown_build",
 	},
 	"NodeAgentView.desired_delivery_mode": {
 		"reimage",
@@ -1145,6 +1170,7 @@ var enums = map[string][]string{
 		"stable",
 		"candidate",
 		"pinned",
+		"unassigned",
 	},
 	"NodeChangeBody.desired_delivery_mode": {
 		"reimage",
@@ -2333,6 +2359,10 @@ var enums = map[string][]string{
 		"waiting",
 		"delivered",
 		"failed",
+	},
+	"promote-agent-release.channel": {
+		"stable",
+		"candidate",
 	},
 	"put-payment-secret.provider": {
 		"stripe",

@@ -491,6 +491,7 @@ func Events() []Definition {
 			SiteReconciliation{},
 		},
 		{ReconciliationSiteHeard, "MAAS of a site answers again.", SiteReconciliation{}},
+		{AgentReleaseChanged, "A release of the agent was uploaded, promoted, withdrawn or blocked.", AgentRelease{}},
 		{SignerChanged, "A key that tasks are signed with moved to another state.", Signer{}},
 		{TerminalSessionOpened, "An interactive session on a node began.", TerminalSession{}},
 		{TerminalSessionClosed, "An interactive session on a node ended.", TerminalSession{}},

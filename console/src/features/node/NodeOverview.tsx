@@ -114,7 +114,7 @@ function Agent({ node, past }: { node: Known; past: boolean }) {
         of={[
           ['Is', <span key="b" className="flex flex-wrap items-center gap-2"><AgentState agent={a} /><span className="text-xs text-muted">{agentBadge(a).explanation}</span></span>],
           ['Reported', build],
-          ['Wanted', `${a.desired_agent_version || 'any'} · channel ${a.agent_channel}`],
+          ['Wanted', `${a.wanted_agent_version || 'any'} · channel ${a.agent_channel}`],
           ['Update method', a.desired_delivery_mode.replaceAll('_', ' ')],
           ['Last contact', past ? 'not recorded for the past' : <When key="l" at={node.last_agent_contact_at} />],
           ['Certificate ends', a.certificate_not_after ? <CertificateEnd key="c" at={a.certificate_not_after} past={past} /> : 'it has none'],

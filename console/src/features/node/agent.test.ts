@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { agentBadge, unknownBuild, type Agent } from './agent'
+import { agentBadge, type Agent } from './agent'
 
 function agent(change: Partial<Agent>): Agent {
   return {
     agent_channel: 'stable',
     agent_instance: 'i',
+    badge: 'current',
     desired_agent_version: '',
     desired_delivery_mode: 'reimage',
     drift_state: 'in_sync',
@@ -15,6 +16,7 @@ function agent(change: Partial<Agent>): Agent {
     trust_bundle: '',
     trust_refused: '',
     verifier_version: 1,
+    wanted_agent_version: '',
     ...change,
   }
 }
@@ -28,15 +30,11 @@ describe('agentBadge', () => {
   })
 
   it('calls a build unknown whatever else is the matter', () => {
-    for (const change of [{ reported_agent_version: 'dev' }, { reported_agent_commit: 'unknown' }, { reported_agent_commit: '' }, { reported_agent_version: '' }] as const) {
-      expect(unknownBuild(agent(change))).toBe(true)
-      expect(agentBadge(agent({ ...change, drift_state: 'certificate_only_repair_needed' })).label).toBe('Unknown build')
-    }
-    expect(unknownBuild(agent({}))).toBe(false)
+    expect(agentBadge(agent({ badge: 'unknown_build', drift_state: 'certificate_only_repair_needed' })).label).toBe('Unknown build')
   })
 
   it('tells a node without an agent from one with an unknown build', () => {
-    expect(agentBadge(agent({ reported_agent_version: '' })).tone).toBe('idle')
-    expect(agentBadge(agent({ reported_agent_version: 'dev' })).tone).toBe('warn')
+    expect(agentBadge(agent({ badge: 'unknown_build', reported_agent_version: '' })).tone).toBe('idle')
+    expect(agentBadge(agent({ badge: 'unknown_build', reported_agent_version: 'dev' })).tone).toBe('warn')
   })
 })

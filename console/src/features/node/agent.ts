@@ -3,11 +3,6 @@ import { toneOf, words, type Tone } from '../../ui/tone'
 
 export type Agent = Schemas['NodeAgentView']
 
-/** unknownBuild says whether nobody can tell what the agent was built of: it is counted as drift. */
-export function unknownBuild(agent: Agent): boolean {
-  return ['', 'dev'].includes(agent.reported_agent_version) || ['', 'unknown'].includes(agent.reported_agent_commit)
-}
-
 const explained: Record<string, string> = {
   in_sync: 'The agent is the desired version.',
   version_drift: 'A different version of the agent is desired.',
@@ -20,6 +15,6 @@ export type AgentBadge = { label: string; tone: Tone; explanation: string }
 /** agentBadge is how the agent of a node is shown wherever the node is listed. */
 export function agentBadge(agent: Agent): AgentBadge {
   if (agent.reported_agent_version === '') return { label: words('unknown'), tone: 'idle', explanation: 'No agent of this node has enrolled yet.' }
-  if (unknownBuild(agent)) return { label: words('unknown'), tone: 'warn', explanation: 'It is not known what this agent was built from. It counts as drift: install a released agent.' }
+  if (agent.badge === 'unknown_build') return { label: words('unknown'), tone: 'warn', explanation: 'It is not known what this agent was built from. It counts as drift: install a released agent.' }
   return { label: words(agent.drift_state), tone: toneOf('drift', agent.drift_state), explanation: explained[agent.drift_state] ?? '' }
 }

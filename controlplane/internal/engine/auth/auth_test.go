@@ -124,8 +124,10 @@ func TestOperatorHoldsNothingAboutPeopleSignersAndSecrets(t *testing.T) {
 			if !auth.Grants(auth.Operator, p) {
 				t.Errorf("an operator may not %s", p)
 			}
-		// Credentials lie in sites, prices in SKUs, and what nodes do as root in definitions.
-		case "billing", "operation", "operation_definition", "operation_policy", "project", "site", "sku", "tenant",
+		// Credentials lie in sites, prices in SKUs, and what nodes do as root in definitions
+		// and releases.
+		case "agent_release", "billing", "operation", "operation_definition", "operation_policy", "project", "site", "sku",
+			"tenant",
 			"usage":
 			if auth.Grants(auth.Operator, p) != (verb == "read") {
 				t.Errorf("an operator holding %s is %t", p, verb != "read")

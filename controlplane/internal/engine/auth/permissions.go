@@ -8,6 +8,8 @@ type Permission string
 
 // The permissions. Reading and changing are always separate.
 const (
+	AgentReleaseRead          Permission = "agent_release:read"
+	AgentReleaseManage        Permission = "agent_release:manage" // what nodes may be given as their agent
 	AllocationRead            Permission = "allocation:read"
 	AllocationUse             Permission = "allocation:use"    // ask for some, and use and release one's own
 	AllocationManage          Permission = "allocation:manage" // those of others in the project, too
@@ -92,7 +94,8 @@ var (
 		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, BillingRead, BudgetManage, OperationPolicyManage,
 	})
 	auditMay = []Permission{
-		AllocationRead, AuditRead, BillingRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead,
+		AgentReleaseRead, AllocationRead, AuditRead, BillingRead, CertificateRead, DecommissionRead, EventRead,
+		LifecycleRead, MemberRead,
 		NodeRead,
 		OnboardingRead, OperationDefinitionRead, OperationPolicyRead, OperationRead, OutboxRead, ProjectRead, PruningRead,
 		QuotaRead,
@@ -105,7 +108,8 @@ var (
 	// Operators name the BMCs of machines, where MAAS then uses the password of the
 	// site, and issue the tokens that machines enrol with.
 	operateMay = []Permission{
-		AllocationRead, AllocationForce, BillingRead, CertificateRead, DecommissionRead, DecommissionManage, EventRead,
+		AgentReleaseRead, AllocationRead, AllocationForce, BillingRead, CertificateRead, DecommissionRead,
+		DecommissionManage, EventRead,
 		LifecycleRead, NodeRead, NodeManage, NodeTaskRun,
 		OnboardingRead, OnboardingManage, OperationDefinitionRead, OperationPolicyRead, OperationRead,
 		OperationRunOnFleet, OutboxRead, OutboxManage,
@@ -113,7 +117,8 @@ var (
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead, UsageRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
-		BillingManage, OperationDefinitionManage, PriceManage, PruningRun, SignerManage, SiteManage, SiteBundleManage,
+		AgentReleaseManage, BillingManage, OperationDefinitionManage, PriceManage, PruningRun, SignerManage, SiteManage,
+		SiteBundleManage,
 		SKUManage, TenantCreate, TenantQuotaManage, TerminalOpen, UserManage,
 	})
 )

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -22,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
@@ -69,6 +72,7 @@ type plane struct {
 	trust    *agentgateway.Trust
 	renderer *agentgateway.Renderer
 	packages *agentgateway.Packages
+	releases released
 	gateway  *agentgateway.Gateway
 	url      string
 	folder   string
@@ -164,7 +168,7 @@ func newPlane(tb testing.TB, pki secretsEngine, options ...option) *plane {
 	if err := p.signer.Ensure(p.ctx); err != nil {
 		tb.Fatal(err)
 	}
-	p.packages = agentgateway.NewPackages(p.folder, "", p.trust, p.signer)
+	p.packages = p.packagesOf(p.folder, "")
 	p.queue = agenttask.New(agenttask.QueueConfig{DB: p.db, Signer: p.signer, Logger: logger})
 	p.tasks = agenttask.Commands{DB: p.db}
 	cfg := agentgateway.Config{
@@ -179,6 +183,45 @@ func newPlane(tb testing.TB, pki secretsEngine, options ...option) *plane {
 	p.gateway = agentgateway.New(cfg)
 	p.serve(tb, listener)
 	return p
+}
+
+func (p *plane) packagesOf(folder, version string) *agentgateway.Packages {
+	return agentgateway.NewPackages(agentgateway.PackagesConfig{
+		Folder: folder, Version: version, Trust: p.trust, Signer: p.signer, Releases: &p.releases,
+	})
+}
+
+// released are releases that need no database.
+type released struct{ archives map[string][]byte }
+
+// Digest implements agentgateway.Releases.
+func (r *released) Digest(_ context.Context, version string) (string, error) {
+	if version == "6.6.6" {
+		return "", fault.New(fault.Conflict, "agent_version_blocked", "blocked")
+	}
+	if archive, ok := r.archives[version]; ok {
+		sum := sha256.Sum256(archive)
+		return hex.EncodeToString(sum[:]), nil
+	}
+	return "", nil
+}
+
+// Archive implements agentgateway.Releases.
+func (r *released) Archive(_ context.Context, digest string) ([]byte, error) {
+	for _, archive := range r.archives {
+		if sum := sha256.Sum256(archive); hex.EncodeToString(sum[:]) == digest {
+			return archive, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "blob_missing", "missing")
+}
+
+// Programs implements agentgateway.Releases.
+func (r *released) Programs(_ context.Context, version string) (map[string]string, error) {
+	if _, ok := r.archives[version]; ok {
+		return map[string]string{"gpuaas-agent": "aa"}, nil
+	}
+	return nil, nil
 }
 
 func (p *plane) bundle(ctx context.Context, listenerCA string) (string, error) {

@@ -1,9 +1,7 @@
 package agentgateway
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,8 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
-	"time"
 
+	"gpuaas/contract/agentpackage"
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
@@ -25,15 +23,15 @@ import (
 
 // Names of the files of a package besides those of agentfiles.
 const (
-	programAgent  = "gpuaas-agent"
-	programGPU    = "gpuaas-gpu"
+	programAgent  = agentpackage.ProgramAgent
+	programGPU    = agentpackage.ProgramGPU
 	fileCA        = "control-plane-ca.pem"
 	fileVerifiers = "verifiers.json"
-	fileManifest  = "package.json"
 )
 
-// Packages makes agent packages out of a folder of programs. The same input
-// gives the same bytes in every replica, so a digest means the same everywhere.
+// Packages makes agent packages out of a folder of programs, and knows those that
+// were released. The same input gives the same bytes in every replica, so a digest
+// means the same everywhere.
 //
 // There are two kinds. The one for the bootstrap of a node holds everything,
 // what it is to trust included. The one for updates holds programs and unit
@@ -43,6 +41,7 @@ type Packages struct {
 	folder, version string
 	trust           *Trust
 	signer          Signer
+	releases        Releases
 
 	mu    sync.Mutex
 	cache map[string]*agentPackage // by what they were made of
@@ -57,10 +56,32 @@ type agentPackage struct {
 	files   map[string]string // digests of the programs, sha256:…
 }
 
-// NewPackages makes a store. New nodes get this version; if it is empty, they get
-// the only version in the folder.
-func NewPackages(folder, version string, trust *Trust, signer Signer) *Packages {
-	return &Packages{folder: folder, version: version, trust: trust, signer: signer, cache: map[string]*agentPackage{}}
+// PackagesConfig is what a store of packages is made of.
+type PackagesConfig struct {
+	Folder   string // with a folder of programs for each version
+	Version  string // which new nodes get; empty: the only one in the folder
+	Trust    *Trust
+	Signer   Signer
+	Releases Releases
+}
+
+// Releases are the packages for updates that were uploaded.
+type Releases interface {
+	// Digest returns the digest of a release, in hexadecimal digits; it is empty for a
+	// version that was never released. It refuses a version that no node may be given.
+	Digest(ctx context.Context, version string) (string, error)
+	Archive(ctx context.Context, digest string) ([]byte, error)
+	// Programs returns digests in hexadecimal digits, none for a version that was never
+	// released.
+	Programs(ctx context.Context, version string) (map[string]string, error)
+}
+
+// NewPackages makes a store.
+func NewPackages(cfg PackagesConfig) *Packages {
+	return &Packages{
+		folder: cfg.Folder, version: cfg.Version, trust: cfg.Trust, signer: cfg.Signer, releases: cfg.Releases,
+		cache: map[string]*agentPackage{},
+	}
 }
 
 // keptPackages bounds the memory of the cache: both kinds of two versions and
@@ -88,9 +109,9 @@ func (p *Packages) bootstrap(ctx context.Context) (*agentPackage, error) {
 		return nil, fmt.Errorf("encode verifiers: %w", err)
 	}
 	return p.compose(version,
-		packageFile{agentfiles.EnvName, 0o644, []byte(agentfiles.Env)},
-		packageFile{fileCA, 0o644, []byte(ca.pem)},
-		packageFile{fileVerifiers, 0o644, append(verifiers, '\n')})
+		agentpackage.File{Name: agentfiles.EnvName, Mode: 0o644, Content: []byte(agentfiles.Env)},
+		agentpackage.File{Name: fileCA, Mode: 0o644, Content: []byte(ca.pem)},
+		agentpackage.File{Name: fileVerifiers, Mode: 0o644, Content: append(verifiers, '\n')})
 }
 
 // bootstrapOf is bootstrap with a digest that the caller was told before; a
@@ -116,12 +137,45 @@ func (p *Packages) bootstrapOf(ctx context.Context, digest string) (*agentPackag
 	return current, nil
 }
 
-// update is the package that nodes update themselves with.
-func (p *Packages) update(_ context.Context, version string) (*agentPackage, error) {
+// update is the package that nodes update themselves with: a release, or else what is
+// in the folder.
+func (p *Packages) update(ctx context.Context, version string) (*agentPackage, error) {
 	if !versionForm.MatchString(version) {
 		return nil, fault.New(fault.Invalid, "agent_version_invalid", "this is not a version of the agent")
 	}
-	return p.compose(version)
+	digest, err := p.releases.Digest(ctx, version)
+	switch {
+	case err != nil:
+		return nil, err
+	case digest == "":
+		return p.compose(version)
+	}
+	return p.released(ctx, version, digest)
+}
+
+// released reads a release once, for all nodes that fetch it from this replica.
+func (p *Packages) released(ctx context.Context, version, digest string) (*agentPackage, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := "release " + digest
+	if made := p.cache[key]; made != nil {
+		return made, nil
+	}
+	content, err := p.releases.Archive(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	return p.keep(key, &agentPackage{version: version, digest: "sha256:" + digest, content: content}), nil
+}
+
+// keep caches a package in the place of the oldest one. The caller holds the lock.
+func (p *Packages) keep(key string, made *agentPackage) *agentPackage {
+	if len(p.order) >= keptPackages {
+		delete(p.cache, p.order[0])
+		p.order = p.order[1:]
+	}
+	p.cache[key], p.order = made, append(p.order, key)
+	return made
 }
 
 // Prepare completes the parameters of node.self_update: whoever orders an
@@ -201,16 +255,9 @@ func (p *Packages) current() (string, error) {
 var errNoFolder = fault.New(fault.Unavailable, "agent_package_missing", "this control plane has no agent to give away").
 	WithRemedy("set nodes.agent_folder")
 
-// packageFile is one file of a package.
-type packageFile struct {
-	name    string
-	mode    int64
-	content []byte
-}
-
 // compose makes the package of a version, or takes it from the cache when
 // neither the programs nor the other files have changed.
-func (p *Packages) compose(version string, extra ...packageFile) (*agentPackage, error) {
+func (p *Packages) compose(version string, extra ...agentpackage.File) (*agentPackage, error) {
 	key, err := p.key(version, extra)
 	if err != nil {
 		return nil, err
@@ -220,28 +267,24 @@ func (p *Packages) compose(version string, extra ...packageFile) (*agentPackage,
 	if made := p.cache[key]; made != nil {
 		return made, nil
 	}
-	files, digests := make([]packageFile, 0, len(extra)+4), map[string]string{}
+	files, digests := make([]agentpackage.File, 0, len(extra)+3), map[string]string{}
 	for _, name := range []string{programAgent, programGPU} {
 		content, err := os.ReadFile(filepath.Join(p.folder, version, name)) //nolint:gosec // a version has no separators
 		if err != nil {
 			return nil, unreadable(err, version, name)
 		}
-		files = append(files, packageFile{name, 0o755, content})
+		files = append(files, agentpackage.File{Name: name, Mode: 0o755, Content: content})
 		digests[name] = digestOf(content)
 	}
-	files = append(files, packageFile{agentfiles.UnitName, 0o644, []byte(agentfiles.Unit)})
+	files = append(files, agentpackage.File{Name: agentfiles.UnitName, Mode: 0o644, Content: []byte(agentfiles.Unit)})
 	files = append(files, extra...)
-	content, err := archive(version, files)
+	content, err := agentpackage.Write(version, files)
 	if err != nil {
 		return nil, err
 	}
-	made := &agentPackage{version: version, digest: digestOf(content), content: content, files: digests}
-	if len(p.order) >= keptPackages {
-		delete(p.cache, p.order[0])
-		p.order = p.order[1:]
-	}
-	p.cache[key], p.order = made, append(p.order, key)
-	return made, nil
+	return p.keep(key, &agentPackage{
+		version: version, digest: digestOf(content), content: content, files: digests,
+	}), nil
 }
 
 func digestOf(content []byte) string {
@@ -251,19 +294,30 @@ func digestOf(content []byte) string {
 
 // Programs returns the digests of the programs of a version by their names, or
 // nil if this control plane does not have the version.
-func (p *Packages) Programs(version string) map[string]string {
+func (p *Packages) Programs(ctx context.Context, version string) (map[string]string, error) {
 	if !versionForm.MatchString(version) {
-		return nil
+		return nil, nil
+	}
+	released, err := p.releases.Programs(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	if released != nil {
+		programs := make(map[string]string, len(released))
+		for name, digest := range released {
+			programs[name] = "sha256:" + digest
+		}
+		return programs, nil
 	}
 	made, err := p.compose(version)
 	if err != nil {
-		return nil
+		return nil, nil //nolint:nilerr // what is not complete here, is not there
 	}
-	return made.files
+	return made.files, nil
 }
 
 // key says what a package is made of, without reading the programs.
-func (p *Packages) key(version string, extra []packageFile) (string, error) {
+func (p *Packages) key(version string, extra []agentpackage.File) (string, error) {
 	if p.folder == "" {
 		return "", errNoFolder
 	}
@@ -276,7 +330,7 @@ func (p *Packages) key(version string, extra []packageFile) (string, error) {
 		_, _ = fmt.Fprintf(h, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 	}
 	for _, f := range extra {
-		_, _ = fmt.Fprintf(h, "%s %d %x\n", f.name, f.mode, sha256.Sum256(f.content))
+		_, _ = fmt.Fprintf(h, "%s %d %x\n", f.Name, f.Mode, sha256.Sum256(f.Content))
 	}
 	return version + " " + hex.EncodeToString(h.Sum(nil)), nil
 }
@@ -289,51 +343,4 @@ func unreadable(cause error, version, name string) error {
 	return fault.Wrap(cause, kind, "agent_package_missing",
 		"version %s of the agent is not complete here: %s is missing or cannot be read", version, name).
 		WithRemedy("put gpuaas-agent and gpuaas-gpu into nodes.agent_folder/%s, on every replica", version)
-}
-
-// manifest is the content of package.json.
-type manifest struct {
-	Package string         `json:"package"`
-	Version string         `json:"version"`
-	Files   []manifestFile `json:"files"`
-}
-
-type manifestFile struct {
-	Name      string `json:"name"`
-	SizeBytes int    `json:"size_bytes"`
-	SHA256    string `json:"sha256"`
-}
-
-// archive writes the files without times, owners or names of this machine, so
-// that the same files give the same bytes.
-func archive(version string, files []packageFile) ([]byte, error) {
-	m := manifest{Package: "gpuaas-agent", Version: version}
-	for _, f := range files {
-		sum := sha256.Sum256(f.content)
-		m.Files = append(m.Files, manifestFile{Name: f.name, SizeBytes: len(f.content), SHA256: hex.EncodeToString(sum[:])})
-	}
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode manifest of agent %s: %w", version, err)
-	}
-	files = append(files, packageFile{fileManifest, 0o644, append(text, '\n')})
-	var out bytes.Buffer
-	zip := gzip.NewWriter(&out)
-	tape := tar.NewWriter(zip)
-	for _, f := range files {
-		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.content)),
-			ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
-		}
-		if err := tape.WriteHeader(header); err != nil {
-			return nil, fmt.Errorf("pack %s of agent %s: %w", f.name, version, err)
-		}
-		if _, err := tape.Write(f.content); err != nil {
-			return nil, fmt.Errorf("pack %s of agent %s: %w", f.name, version, err)
-		}
-	}
-	if err := errors.Join(tape.Close(), zip.Close()); err != nil {
-		return nil, fmt.Errorf("pack agent %s: %w", version, err)
-	}
-	return out.Bytes(), nil
 }

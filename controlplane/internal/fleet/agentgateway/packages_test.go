@@ -20,7 +20,6 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/fleet/agentgateway"
 	agentfiles "gpuaas/deploy/agent"
 )
 
@@ -199,7 +198,7 @@ func TestPackagesAreTheSameEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := agentgateway.NewPackages(elsewhere, version, p.trust, p.signer)
+	other := p.packagesOf(elsewhere, version)
 	one, err := p.packages.Prepare(t.Context(), id.New[id.Node](), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -233,10 +232,35 @@ func TestFoldersWithoutAnAgent(t *testing.T) {
 		"two, one chosen": {agentFolder(t, "1.0", "1.1"), "1.1", ""},
 		"half":            {half, "", "agent_package_missing"},
 	} {
-		_, err := agentgateway.NewPackages(c.folder, c.version, p.trust, p.signer).
+		_, err := p.packagesOf(c.folder, c.version).
 			Prepare(t.Context(), id.New[id.Node](), nil)
 		if got := codeOf(err); got != c.code {
 			t.Errorf("%s: got %v, want %q", name, err, c.code)
 		}
+	}
+}
+
+// A node that is told to install a release gets the archive that was uploaded, and not
+// what a folder of a replica happens to hold.
+func TestAReleaseIsGivenAsItWasUploaded(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t, newEngine(t))
+	archive := []byte("the archive of a release")
+	p.releases.archives = map[string][]byte{"2.0.0": archive}
+	raw, err := p.packages.Prepare(t.Context(), id.New[id.Node](), []byte(`{"version":"2.0.0"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(archive)
+	if want := `"digest":"sha256:` + hex.EncodeToString(sum[:]) + `","size_bytes":24`; !strings.Contains(string(raw), want) {
+		t.Errorf("ordered %s, without %s", raw, want)
+	}
+	programs, err := p.packages.Programs(t.Context(), "2.0.0")
+	if err != nil || programs["gpuaas-agent"] != "sha256:aa" {
+		t.Errorf("its programs are %v, %v", programs, err)
+	}
+	_, err = p.packages.Prepare(t.Context(), id.New[id.Node](), []byte(`{"version":"6.6.6"}`))
+	if got := codeOf(err); got != "agent_version_blocked" {
+		t.Errorf("a blocked version: %v", err)
 	}
 }

@@ -2,9 +2,9 @@
 -- All nodes that are not deleted, with the few facts that the map shows. A node
 -- belongs to the site of its machine, or to the one at which it is being
 -- onboarded.
-SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.rack, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
+SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.rack, n.reported_agent_version, n.reported_agent_commit, COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '') AS wanted_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
-FROM nodes n
+FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 LEFT JOIN node_maas_state m ON m.node_id = n.id
 LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
 WHERE n.status <> 'deleted'
@@ -18,17 +18,18 @@ ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT sqlc.arg(most):
 -- are, nodes with a finding or a job come one by one, with their ids. held and
 -- tainted follow the rules of ListNodes.
 SELECT b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
-    n.reported_agent_commit, n.desired_agent_version, COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after,
+    n.reported_agent_commit, k.wanted_agent_version, COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after,
     n.verifier_version, COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at,
     count(*) AS nodes
-FROM nodes n
+FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 LEFT JOIN node_maas_state m ON m.node_id = n.id
 LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
 LEFT JOIN (SELECT node_id FROM reconciliation_findings WHERE status <> 'closed'
     UNION SELECT node_id FROM jobs WHERE completed_at IS NULL) b ON b.node_id = n.id AND sqlc.arg(by_node)::boolean
 CROSS JOIN LATERAL (SELECT (n.hold_reason <> '' OR n.held_by <> '')::boolean AS held,
     (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at))::boolean AS tainted,
-    n.certificate_not_after > sqlc.arg(now)::timestamptz AS certified) k
+    n.certificate_not_after > sqlc.arg(now)::timestamptz AS certified,
+    COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '')::text AS wanted_agent_version) k
 WHERE n.status <> 'deleted'
   AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id))
   AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
@@ -36,7 +37,7 @@ WHERE n.status <> 'deleted'
   AND (sqlc.narg(search)::text IS NULL OR strpos(n.hostname, sqlc.narg(search)) > 0 OR strpos(lower(n.host), sqlc.narg(search)) > 0
     OR starts_with(n.id::text, sqlc.narg(search)))
 GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
-    n.reported_agent_commit, n.desired_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id;
+    n.reported_agent_commit, k.wanted_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id;
 
 -- name: Findings :many
 -- Findings that are not over, of sites and nodes that exist: nobody looks at a

@@ -88,7 +88,7 @@ func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32
 	out := make([]Node, len(rows))
 	for i, r := range rows {
 		agent := node.Build{
-			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.DesiredAgentVersion,
+			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.WantedAgentVersion,
 			CertificateNotAfter: r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
 		}
 		n := Node{
@@ -116,7 +116,7 @@ func (s *Service) alike(ctx context.Context, f Filter, now time.Time) ([]Alike, 
 	out := make([]Alike, len(rows))
 	for i, r := range rows {
 		agent := node.Build{
-			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.DesiredAgentVersion,
+			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.WantedAgentVersion,
 			CertificateNotAfter: &r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
 		}
 		n := Alike{

@@ -62,6 +62,9 @@ type Present Status
 func (Present) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Lifecycle.Lasting()) }
 
 // Schema implements huma.SchemaProvider.
+func (Badge) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(badges) }
+
+// Schema implements huma.SchemaProvider.
 func (Drift) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(drifts) }
 
 // Schema implements huma.SchemaProvider.
@@ -141,9 +144,11 @@ func (n Node) showRoot() *RootView {
 
 // AgentView is the agent that a node runs and the one it should run.
 type AgentView struct {
+	Badge                     Badge      `json:"badge" doc:"The drift in a word; unknown_build comes before everything else and counts as drift."`
 	Drift                     Drift      `json:"drift_state" doc:"Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks."`
 	Channel                   Channel    `json:"agent_channel"`
-	DesiredVersion            string     `json:"desired_agent_version" doc:"Empty: any."`
+	DesiredVersion            string     `json:"desired_agent_version" doc:"The version that this node is to run whatever its channel wants; empty: that of its channel."`
+	WantedVersion             string     `json:"wanted_agent_version" doc:"The version that it should run, its own or that of its channel; empty: any."`
 	DesiredDeliveryMode       Delivery   `json:"desired_delivery_mode"`
 	ReportedVersion           string     `json:"reported_agent_version" doc:"Empty until it has enrolled."`
 	ReportedCommit            string     `json:"reported_agent_commit"`
@@ -182,7 +187,9 @@ func showLabels(labels map[string]string) map[string]string {
 
 func (s *Service) showAgent(n Node) AgentView {
 	return AgentView{
-		Drift: n.Drift(s.now()), Channel: n.AgentChannel, DesiredVersion: n.DesiredAgentVersion,
+		Badge: n.build().Badge(s.now()), Drift: n.Drift(s.now()), Channel: n.AgentChannel,
+		DesiredVersion:      n.DesiredAgentVersion,
+		WantedVersion:       n.WantedAgentVersion(),
 		DesiredDeliveryMode: n.DesiredDeliveryMode,
 		ReportedVersion:     n.ReportedAgentVersion, ReportedCommit: n.ReportedAgentCommit, Instance: n.AgentInstance,
 		VerifierVersion: n.VerifierVersion, TrustBundle: n.TrustBundle, TrustRefused: n.TrustRefused,

@@ -94,6 +94,6 @@ func (s *Service) historyPage(ctx context.Context, in *HistoryInput) (HistoryBod
 // showAt judges the agent as of the time that was asked for, not as of today.
 func (s *Service) showAt(n Node, at time.Time) KnownView {
 	v := s.showKnown(n)
-	v.Agent.Drift = n.Drift(at)
+	v.Agent.Drift, v.Agent.Badge = n.Drift(at), n.build().Badge(at)
 	return v
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -28,9 +29,11 @@ const (
 	Stable    Channel = "stable"
 	Candidate Channel = "candidate"
 	Pinned    Channel = "pinned"
+
+	Unassigned Channel = "unassigned" // nobody has decided; nothing is wanted of it
 )
 
-var channels = []Channel{Stable, Candidate, Pinned}
+var channels = []Channel{Stable, Candidate, Pinned, Unassigned}
 
 // Delivery is how a new version of the agent reaches a node.
 type Delivery string
@@ -121,7 +124,12 @@ type Node struct {
 	// if it never called, and in the results of commands.
 	LastContactAt   *time.Time `json:"-"`
 	verifiersWanted int64
+	channelWants    string // the release that its channel wants
 }
+
+// WantedAgentVersion is the version that the node should run: its own, or else that of
+// its channel. It is empty where nobody wants a certain one.
+func (n Node) WantedAgentVersion() string { return cmp.Or(n.DesiredAgentVersion, n.channelWants) }
 
 // RenewsPins says whether the agent understands that the program which reports
 // hardware is pinned. Agents learned that in the release in which they began to
@@ -214,13 +222,49 @@ func (b Build) State(s Status, now time.Time) AgentState {
 	return AgentDrift
 }
 
+// Badge is the agent of a node in a word, wherever the node is shown.
+type Badge string
+
+// The badges. An unknown build comes before everything else: nobody can tell whether
+// such an agent is outdated.
+const (
+	BadgeCurrent      Badge = "current"
+	BadgeOutdated     Badge = "outdated"
+	BadgeConfigDrift  Badge = "config_drift"
+	BadgeCertRepair   Badge = "cert_repair"
+	BadgeUnknownBuild Badge = "unknown_build"
+)
+
+var badges = []Badge{BadgeCurrent, BadgeOutdated, BadgeConfigDrift, BadgeCertRepair, BadgeUnknownBuild}
+
+// Badge says how an agent is shown.
+func (b Build) Badge(now time.Time) Badge {
+	if b.Unknown() {
+		return BadgeUnknownBuild
+	}
+	switch b.Drift(now) {
+	case VersionDrift:
+		return BadgeOutdated
+	case ConfigDrift:
+		return BadgeConfigDrift
+	case CertificateRepairOnly:
+		return BadgeCertRepair
+	case UnknownDrift:
+		return BadgeUnknownBuild
+	case InSync:
+	}
+	return BadgeCurrent
+}
+
 // Drift is computed and never stored, because the wanted version changes
 // without the node.
-func (n Node) Drift(now time.Time) Drift {
+func (n Node) Drift(now time.Time) Drift { return n.build().Drift(now) }
+
+func (n Node) build() Build {
 	return Build{
-		Version: n.ReportedAgentVersion, Commit: n.ReportedAgentCommit, Desired: n.DesiredAgentVersion,
+		Version: n.ReportedAgentVersion, Commit: n.ReportedAgentCommit, Desired: n.WantedAgentVersion(),
 		CertificateNotAfter: n.CertificateNotAfter, Verifiers: n.VerifierVersion, VerifiersWanted: n.verifiersWanted,
-	}.Drift(now)
+	}
 }
 
 // fenced reports whether the state of a node keeps its agent out.

@@ -3,13 +3,13 @@ INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
 
 -- name: Node :one
-SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
-FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
+SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 WHERE n.id = $1;
 
 -- name: Many :many
-SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
-FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
+SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 WHERE n.id = ANY(sqlc.arg(nodes)::uuid[]) ORDER BY n.id;
 
 -- name: Former :many
@@ -37,8 +37,8 @@ SELECT * FROM nodes WHERE id = $1 FOR NO KEY UPDATE;
 -- floor lets the index skip the earlier pages. Contacts are joined only to sort
 -- by them; for the nodes of one page they are looked up.
 SELECT sqlc.embed(n), COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
-    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
-FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND sqlc.arg(sort)::text = 'last_agent_contact_at'
+    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel LEFT JOIN node_contacts c ON c.node_id = n.id AND sqlc.arg(sort)::text = 'last_agent_contact_at'
 CROSS JOIN LATERAL (SELECT
     (CASE sqlc.arg(sort)::text WHEN 'hostname' THEN n.hostname WHEN 'status' THEN n.status WHEN 'sku' THEN n.sku_id
         WHEN 'region_code' THEN n.region_code ELSE '' END) COLLATE "C" AS words,
@@ -48,7 +48,7 @@ CROSS JOIN LATERAL (SELECT
 CROSS JOIN LATERAL (SELECT CASE
     WHEN n.reported_agent_version = '' THEN 'unknown'
     WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= sqlc.arg(now)::timestamptz THEN 'certificate_only_repair_needed'
-    WHEN k.unknown_build OR n.desired_agent_version NOT IN ('', n.reported_agent_version) THEN 'version_drift'
+    WHEN k.unknown_build OR COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '') NOT IN ('', n.reported_agent_version) THEN 'version_drift'
     WHEN n.verifier_version < (SELECT version FROM verifier_sets) THEN 'config_drift'
     ELSE 'in_sync' END AS drift) a
 WHERE n.id > sqlc.arg(floor)::uuid

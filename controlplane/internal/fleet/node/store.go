@@ -78,7 +78,8 @@ func read(row nodedb.Node, err error) (Node, error) {
 func Get(ctx context.Context, db nodedb.DBTX, node id.Node) (Node, error) {
 	row, err := nodedb.New(db).Node(ctx, node)
 	found, err := read(row.Node, err)
-	found.LastContactAt, found.verifiersWanted = row.LastContactAt, row.VerifiersWanted
+	found.LastContactAt, found.verifiersWanted, found.channelWants = row.LastContactAt, row.VerifiersWanted,
+		row.ChannelWants
 	return found, err
 }
 
@@ -96,7 +97,7 @@ func Many(ctx context.Context, db nodedb.DBTX, nodes []id.Node) ([]Node, error) 
 	out := make([]Node, len(rows))
 	for i, r := range rows {
 		out[i] = nodeFrom(r.Node)
-		out[i].LastContactAt, out[i].verifiersWanted = r.LastContactAt, r.VerifiersWanted
+		out[i].LastContactAt, out[i].verifiersWanted, out[i].channelWants = r.LastContactAt, r.VerifiersWanted, r.ChannelWants
 	}
 	return out, nil
 }

@@ -180,7 +180,7 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 	out := make([]Node, len(rows))
 	for i, r := range rows {
 		out[i] = nodeFrom(r.Node)
-		out[i].verifiersWanted = r.VerifiersWanted
+		out[i].verifiersWanted, out[i].channelWants = r.VerifiersWanted, r.ChannelWants
 		if !r.LastContactAt.Equal(never) {
 			out[i].LastContactAt = &rows[i].LastContactAt
 		}

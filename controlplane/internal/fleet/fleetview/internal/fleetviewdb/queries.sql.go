@@ -14,17 +14,18 @@ import (
 
 const alike = `-- name: Alike :many
 SELECT b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
-    n.reported_agent_commit, n.desired_agent_version, COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after,
+    n.reported_agent_commit, k.wanted_agent_version, COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after,
     n.verifier_version, COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at,
     count(*) AS nodes
-FROM nodes n
+FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 LEFT JOIN node_maas_state m ON m.node_id = n.id
 LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
 LEFT JOIN (SELECT node_id FROM reconciliation_findings WHERE status <> 'closed'
     UNION SELECT node_id FROM jobs WHERE completed_at IS NULL) b ON b.node_id = n.id AND $1::boolean
 CROSS JOIN LATERAL (SELECT (n.hold_reason <> '' OR n.held_by <> '')::boolean AS held,
     (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at))::boolean AS tainted,
-    n.certificate_not_after > $2::timestamptz AS certified) k
+    n.certificate_not_after > $2::timestamptz AS certified,
+    COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '')::text AS wanted_agent_version) k
 WHERE n.status <> 'deleted'
   AND ($3::text IS NULL OR n.sku_id = $3)
   AND ($4::text IS NULL OR n.region_code = $4)
@@ -32,7 +33,7 @@ WHERE n.status <> 'deleted'
   AND ($6::text IS NULL OR strpos(n.hostname, $6) > 0 OR strpos(lower(n.host), $6) > 0
     OR starts_with(n.id::text, $6))
 GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
-    n.reported_agent_commit, n.desired_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id
+    n.reported_agent_commit, k.wanted_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id
 `
 
 type AlikeParams struct {
@@ -55,7 +56,7 @@ type AlikeRow struct {
 	RegionCode           string
 	ReportedAgentVersion string
 	ReportedAgentCommit  string
-	DesiredAgentVersion  string
+	WantedAgentVersion   string
 	CertificateNotAfter  time.Time
 	VerifierVersion      int64
 	VerifiersWanted      int64
@@ -95,7 +96,7 @@ func (q *Queries) Alike(ctx context.Context, arg AlikeParams) ([]AlikeRow, error
 			&i.RegionCode,
 			&i.ReportedAgentVersion,
 			&i.ReportedAgentCommit,
-			&i.DesiredAgentVersion,
+			&i.WantedAgentVersion,
 			&i.CertificateNotAfter,
 			&i.VerifierVersion,
 			&i.VerifiersWanted,
@@ -221,9 +222,9 @@ func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 }
 
 const nodes = `-- name: Nodes :many
-SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.rack, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
+SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.rack, n.reported_agent_version, n.reported_agent_commit, COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '') AS wanted_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
-FROM nodes n
+FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 LEFT JOIN node_maas_state m ON m.node_id = n.id
 LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
 WHERE n.status <> 'deleted'
@@ -247,7 +248,7 @@ type NodesRow struct {
 	Rack                 string
 	ReportedAgentVersion string
 	ReportedAgentCommit  string
-	DesiredAgentVersion  string
+	WantedAgentVersion   string
 	CertificateNotAfter  *time.Time
 	VerifierVersion      int64
 	VerifiersWanted      int64
@@ -276,7 +277,7 @@ func (q *Queries) Nodes(ctx context.Context, arg NodesParams) ([]NodesRow, error
 			&i.Rack,
 			&i.ReportedAgentVersion,
 			&i.ReportedAgentCommit,
-			&i.DesiredAgentVersion,
+			&i.WantedAgentVersion,
 			&i.CertificateNotAfter,
 			&i.VerifierVersion,
 			&i.VerifiersWanted,

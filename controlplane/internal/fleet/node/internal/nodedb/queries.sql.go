@@ -1174,8 +1174,8 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 
 const listNodes = `-- name: ListNodes :many
 SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
-    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
-FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
+    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
 CROSS JOIN LATERAL (SELECT
     (CASE $1::text WHEN 'hostname' THEN n.hostname WHEN 'status' THEN n.status WHEN 'sku' THEN n.sku_id
         WHEN 'region_code' THEN n.region_code ELSE '' END) COLLATE "C" AS words,
@@ -1185,7 +1185,7 @@ CROSS JOIN LATERAL (SELECT
 CROSS JOIN LATERAL (SELECT CASE
     WHEN n.reported_agent_version = '' THEN 'unknown'
     WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= $2::timestamptz THEN 'certificate_only_repair_needed'
-    WHEN k.unknown_build OR n.desired_agent_version NOT IN ('', n.reported_agent_version) THEN 'version_drift'
+    WHEN k.unknown_build OR COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '') NOT IN ('', n.reported_agent_version) THEN 'version_drift'
     WHEN n.verifier_version < (SELECT version FROM verifier_sets) THEN 'config_drift'
     ELSE 'in_sync' END AS drift) a
 WHERE n.id > $3::uuid
@@ -1250,6 +1250,7 @@ type ListNodesRow struct {
 	Node            Node
 	LastContactAt   time.Time
 	VerifiersWanted int64
+	ChannelWants    string
 }
 
 // The sort column is either a text or a time; the other one is then the same
@@ -1345,6 +1346,7 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.AllocationID,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
+			&i.ChannelWants,
 		); err != nil {
 			return nil, err
 		}
@@ -1527,8 +1529,8 @@ func (q *Queries) LostInRestore(ctx context.Context, issuedAt time.Time) (bool, 
 }
 
 const many = `-- name: Many :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
-FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
 `
 
@@ -1536,6 +1538,7 @@ type ManyRow struct {
 	Node            Node
 	LastContactAt   *time.Time
 	VerifiersWanted int64
+	ChannelWants    string
 }
 
 func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
@@ -1602,6 +1605,7 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 			&i.Node.AllocationID,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
+			&i.ChannelWants,
 		); err != nil {
 			return nil, err
 		}
@@ -1655,8 +1659,8 @@ func (q *Queries) NewestHostKeys(ctx context.Context, nodeID id.Node) (NodeHostK
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
-FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 WHERE n.id = $1
 `
 
@@ -1664,6 +1668,7 @@ type NodeRow struct {
 	Node            Node
 	LastContactAt   *time.Time
 	VerifiersWanted int64
+	ChannelWants    string
 }
 
 func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
@@ -1724,6 +1729,7 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.AllocationID,
 		&i.LastContactAt,
 		&i.VerifiersWanted,
+		&i.ChannelWants,
 	)
 	return i, err
 }
