@@ -21,7 +21,7 @@ func (p *parts) newRuns() {
 	p.policies = policy.New(p.db)
 	p.operations = operation.New(operation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Ahead: p.ahead,
-		Logger: p.logger,
+		Logger:      p.logger,
 		CheckInputs: func(v definition.Version, in json.RawMessage) (json.RawMessage, error) { return v.CheckInputs(in) },
 	})
 	p.fleet.logs = p.operations

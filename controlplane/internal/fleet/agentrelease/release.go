@@ -75,13 +75,13 @@ func (f Floor) refuses(version string) error {
 	case !ordered:
 		return fault.New(fault.Conflict, "agent_version_unordered",
 			"%.80s has no place in the order of versions, and nodes are given nothing below %s", version, f.Version).
-			WithRemedy("give a release such as %s; or lower the floor: gpuaas agent release floor --none --reason REASON",
+			WithRemedy("give a release such as %s; or lower the floor: gpuaas agent release floor --none",
 				f.Version)
 	case v.Compare(floor) < 0:
 		return fault.New(fault.Conflict, "agent_version_below_floor",
 			"%.80s is older than %s, the oldest version that nodes "+
 				"are given: %s", version, f.Version, f.Reason).
-			WithRemedy("give a newer release; or lower the floor: gpuaas agent release floor VERSION --reason REASON")
+			WithRemedy("give a newer release; or lower the floor: gpuaas agent release floor VERSION")
 	}
 	return nil
 }
@@ -120,5 +120,5 @@ func withdrawn(r Release) error {
 func blocked(version, reason string) error {
 	return fault.New(fault.Conflict, "agent_version_blocked", "version %.80s of the agent is blocked: %s", version,
 		reason).
-		WithRemedy("give another version; or unblock it: gpuaas agent release unblock %.80s --reason REASON", version)
+		WithRemedy("give another version; or unblock it: gpuaas agent release unblock %.80s", version)
 }
