@@ -1,5 +1,5 @@
 import { useQueries } from '@tanstack/react-query'
-import { batchFamilies } from '../../api/jobs'
+import { batchFamilies, jobFamilies } from '../../api/jobs'
 import { useMay } from '../../app/session'
 import { Empty, LinkButton, Loading, Page } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
@@ -8,7 +8,7 @@ import { BreakerBanner } from '../reconciliation/BreakerBanner'
 import { useStatus } from '../reconciliation/reading'
 import { Attention } from './Attention'
 import { Cards } from './Cards'
-import { batchesQuery, useSummary, useSystem } from './fleet'
+import { batchesQuery, parkedQuery, useSummary, useSystem } from './fleet'
 import { FleetMap } from './FleetMap'
 import { Teach } from './Teach'
 
@@ -33,6 +33,7 @@ function Fleet() {
   const reconciliation = useStatus(may('reconciliation:read'))
   const system = useSystem()
   const batches = useQueries({ queries: batchFamilies.map((f) => ({ ...batchesQuery(f), enabled: may(`${f}:read`) })) })
+  const parked = useQueries({ queries: jobFamilies.map((f) => ({ ...parkedQuery(f), enabled: may(`${f}:read`) })) })
   const asked = [
     { what: 'the fleet', query: summary, may: true },
     { what: 'reconciliation and its circuit breakers', query: reconciliation, may: may('reconciliation:read') },
@@ -48,7 +49,7 @@ function Fleet() {
       {summary.isPending && <Loading what="the fleet" />}
       {summary.error && !summary.data && <ProblemNote error={summary.error} onRetry={() => void summary.refetch()} />}
       {summary.data && nodes === 0 && <Teach sites={summary.data.sites.length} />}
-      <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} batches={Object.fromEntries(batchFamilies.map((f, i) => [f, batches[i]?.data?.items]))} pending={pending} unknown={unknown} />
+      <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} batches={Object.fromEntries(batchFamilies.map((f, i) => [f, batches[i]?.data?.items]))} parked={Object.fromEntries(jobFamilies.map((f, i) => [f, parked[i]?.data?.items]))} pending={pending} unknown={unknown} />
       {summary.data && nodes > 0 && <Cards summary={summary.data} />}
       {nodes > 0 && <FleetMap summary={summary.data} />}
     </Page>

@@ -1,12 +1,16 @@
 import type { Schemas } from '../../api/client'
-import { batchFamilies, jobFamilies, type BatchFamily, type JobFamily } from '../../api/jobs'
+import { batchFamilies, jobFamilies, jobPath, type BatchFamily, type JobFamily } from '../../api/jobs'
 import { span } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
+import { idOf, type Job } from '../job/job'
 
 /** Something that waits for a person, and where it is dealt with. */
 export type Matter = { key: string; tone: Tone; title: string; detail: string; to: string; search?: Record<string, string> }
 
 type Batch = Pick<Schemas['OnboardingBatchView'], 'batch_id' | 'state' | 'total' | 'failed'>
+
+/** A parked job as it is named here. */
+export type ParkedJob = Pick<Job, 'hostname' | 'onboarding_id' | 'decommission_id'> & { failure?: Pick<NonNullable<Job['failure']>, 'error_message' | 'error_remedy'> }
 
 /** What is known of the fleet; what is missing was not read. */
 export type Known = {
@@ -14,6 +18,8 @@ export type Known = {
   reconciliation?: Schemas['ReconciliationOverview']
   system?: Schemas['SystemStatus']
   batches?: Partial<Record<BatchFamily, Batch[]>>
+  /** The newest parked jobs of each kind: only some of many are named. */
+  parked?: Partial<Record<JobFamily, ParkedJob[]>>
 }
 
 // Delivery takes milliseconds; what waits for so long is not on its way.
@@ -22,8 +28,8 @@ const lateAfter = 30
 const many = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` : `${n} ${more}`)
 
 /** matters lists what needs attention, the worst first. */
-export function matters({ summary, reconciliation, system, batches }: Known): Matter[] {
-  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary), ...batchFamilies.flatMap((f) => ofBatches(f, batches?.[f]))]
+export function matters({ summary, reconciliation, system, batches, parked }: Known): Matter[] {
+  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary, parked), ...batchFamilies.flatMap((f) => ofBatches(f, batches?.[f]))]
   const weight: Partial<Record<Tone, number>> = { bad: 0, warn: 1 }
   return out.sort((a, b) => (weight[a.tone] ?? 2) - (weight[b.tone] ?? 2))
 }
@@ -70,15 +76,27 @@ function ofSites(reconciliation: Known['reconciliation']): Matter[] {
 /** What a parked job keeps meanwhile, where there is such a thing. */
 const keeps: Partial<Record<JobFamily, string>> = { decommission: 'The node stays held until an operator acts.' }
 
-function ofFleet(summary: Known['summary']): Matter[] {
+const longest = 100
+
+/** ofParked names the parked jobs of a kind, and counts those that are not named. */
+function ofParked(kind: JobFamily, total: number, jobs: ParkedJob[] = []): Matter[] {
+  const shown = jobs.slice(0, total)
+  const out = shown.map((j): Matter => {
+    const why = j.failure?.error_message ?? ''
+    const title = why ? `${j.hostname} is parked: ${why.length > longest ? `${why.slice(0, longest)}…` : why}` : `${j.hostname} is parked`
+    return { key: `parked ${idOf(j)}`, tone: 'bad', title, detail: j.failure?.error_remedy ?? keeps[kind] ?? 'It is waiting for an operator.', to: jobPath({ kind, id: idOf(j) }) }
+  })
+  const others = total - shown.length
+  const more = shown.length > 0 ? 'more ' : ''
+  if (others > 0) out.push({ key: `${kind}s`, tone: 'bad', title: `${many(others, `${more}${kind} is`, `${more}${kind}s are`)} parked`, detail: keeps[kind] ?? 'Each is waiting for an operator.', to: `/${kind}s`, search: { status: 'failed' } })
+  return out
+}
+
+function ofFleet(summary: Known['summary'], parked: Known['parked']): Matter[] {
   if (!summary) return []
   const out: Matter[] = []
   const { jobs, findings, by_status: by } = summary
-  const parked = { status: 'failed' }
-  for (const f of jobFamilies) {
-    const n = jobs[`${f}s_parked`]
-    if (n > 0) out.push({ key: `${f}s`, tone: 'bad', title: `${many(n, `${f} is`, `${f}s are`)} parked`, detail: keeps[f] ?? 'Each is waiting for an operator.', to: `/${f}s`, search: parked })
-  }
+  for (const f of jobFamilies) out.push(...ofParked(f, jobs[`${f}s_parked`], parked?.[f]))
   if (findings.critical > 0) {
     out.push({ key: 'findings', tone: 'bad', title: many(findings.critical, 'critical finding', 'critical findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { tab: 'findings', severity: 'critical' } })
   }

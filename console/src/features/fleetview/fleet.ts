@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { api, got, type Schemas } from '../../api/client'
-import type { BatchFamily } from '../../api/jobs'
+import type { BatchFamily, JobFamily } from '../../api/jobs'
 import { theLive, type LiveEvent } from '../../api/live'
 import { useMay } from '../../app/session'
 import { caughtUp, patched, type Changed, type Heard } from './racks'
@@ -75,6 +75,9 @@ export function useFleetMap() {
 
 /** batchesQuery is the newest batches of a kind of jobs, for those that were halted. */
 export const batchesQuery = (kind: BatchFamily) => ({ queryKey: [`${kind}-batches`, 'newest'], queryFn: () => got(api.GET(`/api/v1/admin/${kind}-batches`, { params: { query: { page_size: 50 } } })) })
+
+/** parkedQuery is the newest parked jobs of a kind, to be named. */
+export const parkedQuery = (kind: JobFamily) => ({ queryKey: [`${kind}s`, 'to-name'], queryFn: () => got(api.GET(`/api/v1/admin/${kind}s`, { params: { query: { status: ['failed'], page_size: 4 } } })) })
 
 export function useSummary() {
   return useQuery(summaryQuery)
