@@ -14,9 +14,9 @@ import (
 
 func (a *app) agentCommand() *cobra.Command {
 	return a.noun(noun{
-		use: "agent", short: "The agents of the fleet: their releases and channels", group: groupMachines,
+		use: "agent", short: "The agents of the fleet: their releases, channels and rollouts", group: groupMachines,
 		long: "Which agent one node has: gpuaas node agent NODE.",
-	}, a.agentReleaseCommand(), a.agentChannelCommand())
+	}, a.agentReleaseCommand(), a.agentRolloutCommand(), a.agentChannelCommand())
 }
 
 func (a *app) agentReleaseColumns() []table.Column[apiclient.AgentreleaseView] {

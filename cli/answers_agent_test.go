@@ -17,6 +17,16 @@ const (
 		`","changed_at":"2026-03-04T05:06:07Z"}`
 	agentBlockJSON = `{"version":"1.3.9","reason":"crashes","blocked_by":"` + userID +
 		`","blocked_at":"2026-03-04T05:06:07Z"}`
+	rolloutPlanJSON = `"plan":{"canaries":3,"wave_percent":25,"parallel":10,"max_unavailable":20,"bake_seconds":600,` +
+		`"node_seconds":1800,"go_back":"wave","rented":"leave"}`
+	rolloutJSON = `{"rollout_id":"` + checkID + `","version":"1.4.0","status":"paused","target":{"channel":"stable"},` +
+		rolloutPlanJSON + `,"waves":5,"wave":0,"paused_code":"too_many_failures",` +
+		`"paused_because":"1 nodes failed in wave 0; the last one was c07u31: it was silent until its deadline",` +
+		`"counts":[{"wave":-1,"outcome":"excluded","nodes":2},{"wave":0,"outcome":"failed","nodes":1},` +
+		`{"wave":1,"outcome":"pending","nodes":7}],"reason":"less memory","requested_by":"` + userID +
+		`","created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"}`
+	rolloutNodeJSON = `{"node_id":"` + nodeID + `","hostname":"c07u31","wave":0,"outcome":"failed",` +
+		`"detail":"it was silent until its deadline","from_version":"1.3.0"}`
 	agentUploadJSON = `{"upload_id":"` + overrideID + `","size":21,"received":`
 )
 
@@ -32,6 +42,17 @@ var agentErrands = []errand{
 	{"agent-release-floor", "agent release floor 1.2.0 --reason leaks"},
 	{"agent-release-refused", "agent release refused"},
 	{"agent-channels", "agent channels"},
+	{"agent-rollout-preview", "agent rollout preview 1.4.0 --channel stable --site dc1 --label fabric=ib0 --reason try"},
+	{"agent-rollout-preview-json", "agent rollout preview 1.4.0 --reason try -o json"},
+	{"agent-rollout-start", "agent rollout start 1.4.0 --canaries 3 --bake 600 --go-back all --approve --reason try"},
+	{"agent-rollout-start-unexplained", "agent rollout start 1.4.0"},
+	{"agent-rollout-list", "agent rollout list"},
+	{"agent-rollout-show", "agent rollout show " + checkID},
+	{"agent-rollout-nodes", "agent rollout nodes " + checkID + " --outcome failed"},
+	{"agent-rollout-pause", "agent rollout pause " + checkID + " --reason look"},
+	{"agent-rollout-resume", "agent rollout resume " + checkID + " --reason mended"},
+	{"agent-rollout-approve", "agent rollout approve " + checkID + " --reason fine"},
+	{"agent-rollout-abort", "agent rollout abort " + checkID + " --back --reason bad"},
 }
 
 // agentAnswers are what the fake API says about releases of the agent.
@@ -48,6 +69,13 @@ func agentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc 
 		"get-refused-agent-versions": answer(200, `{"floor":`+agentFloorJSON+`,"blocked":[`+
 			agentBlockJSON+`]}`),
 		"list-agent-channels": pageOf(agentChannelJSON),
+		"preview-agent-rollout": answer(200, `{"waves":5,"total":2,`+rolloutPlanJSON+`,"nodes":[`+rolloutNodeJSON+
+			`,{"node_id":"`+nodeID+`","hostname":"c07u32","wave":-1,"outcome":"excluded","detail":"somebody rents it",`+
+			`"from_version":""}]}`),
+		"begin-agent-rollout": answer(201, rolloutJSON), "list-agent-rollouts": pageOf(rolloutJSON),
+		"get-agent-rollout": answer(200, rolloutJSON), "list-agent-rollout-nodes": pageOf(rolloutNodeJSON),
+		"pause-agent-rollout": answer(200, rolloutJSON), "resume-agent-rollout": answer(200, rolloutJSON),
+		"approve-agent-rollout": answer(200, rolloutJSON), "abort-agent-rollout": answer(200, rolloutJSON),
 	})
 	return into
 }

@@ -141,6 +141,15 @@ func (f *fleet) delivered(version string) map[string]string {
 	return programs
 }
 
+// released refuses a version that is no release, or that no node may be given.
+func (f *fleet) released(ctx context.Context, version string) error {
+	if _, err := f.releases.Get(ctx, version); err != nil {
+		return err
+	}
+	_, err := f.releases.Digest(ctx, version)
+	return err
+}
+
 // names returns the names by which nodes may reach this replica.
 func (c NodesConfig) names() []string {
 	names := append([]string{}, c.TLS.Names...)

@@ -8,6 +8,7 @@ import (
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/operate/policy"
+	"gpuaas/controlplane/internal/operate/rollout"
 )
 
 func (p *parts) registerOperations(api *httpapi.API) {
@@ -25,6 +26,9 @@ func (p *parts) newRuns() {
 		CheckInputs: func(v definition.Version, in json.RawMessage) (json.RawMessage, error) { return v.CheckInputs(in) },
 	})
 	p.fleet.logs = p.operations
+	p.rollouts = rollout.New(rollout.Config{
+		DB: p.db, Tasks: p.fleet.tasks, Prepare: p.fleet.packages.Prepare, Released: p.fleet.released,
+	})
 }
 
 // installDefinitions makes the operations available that are shipped with the

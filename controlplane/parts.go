@@ -40,6 +40,7 @@ import (
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/operate/policy"
+	"gpuaas/controlplane/internal/operate/rollout"
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
@@ -86,6 +87,7 @@ type parts struct {
 	statements      *statement.Service
 	webhooks        *webhook.Service
 	operations      *operation.Service
+	rollouts        *rollout.Service
 	policies        *policy.Service
 	reconciliations *reconciliation.Service
 	pruning         *pruning.Service
@@ -288,6 +290,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	fleetview.New(p.db, p.jobFamilies(), nil).Register(api)
 	p.fleet.signers.Register(api)
 	p.fleet.releases.Register(api)
+	p.rollouts.Register(api)
 	p.fleet.tasks.RegisterAPI(api)
 	p.fleet.terminals.Register(api)
 	p.registerJobs(api, feed)

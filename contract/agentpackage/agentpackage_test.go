@@ -112,7 +112,7 @@ func TestAnArchiveIsReadBack(t *testing.T) {
 		got.Programs[agentpackage.ProgramGPU].Architecture != "arm64" {
 		t.Errorf("read %+v", got)
 	}
-	for n := range len(archive) {
+	for n := range archive {
 		if _, err := agentpackage.Read(bytes.NewReader(archive[:n])); !errors.Is(err, agentpackage.ErrTruncated) {
 			t.Fatalf("cut after %d of %d bytes: %v", n, len(archive), err)
 		}

@@ -167,11 +167,11 @@ func plain(name string) bool {
 	return name != "" && name[0] != '.' && len(name) <= 100
 }
 
-func broken(err error, format string, args ...any) error {
+func broken(err error, what string) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return ErrTruncated
 	}
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // contents compares the files with the manifest.

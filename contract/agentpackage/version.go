@@ -44,8 +44,7 @@ func (v Version) Compare(o Version) int {
 			return c
 		}
 	}
-	switch {
-	case len(v.before) == 0 || len(o.before) == 0:
+	if len(v.before) == 0 || len(o.before) == 0 {
 		return cmp.Compare(len(o.before), len(v.before)) // the one that has none is the version proper
 	}
 	for i := range min(len(v.before), len(o.before)) {

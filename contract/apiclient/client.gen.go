@@ -1970,6 +1970,8 @@ const (
 const (
 	AgentReleaseManage        Permission = "agent_release:manage"
 	AgentReleaseRead          Permission = "agent_release:read"
+	AgentRolloutManage        Permission = "agent_rollout:manage"
+	AgentRolloutRead          Permission = "agent_rollout:read"
 	AllocationForce           Permission = "allocation:force"
 	AllocationManage          Permission = "allocation:manage"
 	AllocationRead            Permission = "allocation:read"
@@ -2248,6 +2250,60 @@ const (
 	ReservationViewStateCancelled ReservationViewState = "cancelled"
 	ReservationViewStateEnded     ReservationViewState = "ended"
 	ReservationViewStateUpcoming  ReservationViewState = "upcoming"
+)
+
+// Defines values for RolloutCountViewOutcome.
+const (
+	RolloutCountViewOutcomeBaking         RolloutCountViewOutcome = "baking"
+	RolloutCountViewOutcomeExcluded       RolloutCountViewOutcome = "excluded"
+	RolloutCountViewOutcomeFailed         RolloutCountViewOutcome = "failed"
+	RolloutCountViewOutcomePending        RolloutCountViewOutcome = "pending"
+	RolloutCountViewOutcomeReturned       RolloutCountViewOutcome = "returned"
+	RolloutCountViewOutcomeReturning      RolloutCountViewOutcome = "returning"
+	RolloutCountViewOutcomeSkippedOffline RolloutCountViewOutcome = "skipped_offline"
+	RolloutCountViewOutcomeUpdating       RolloutCountViewOutcome = "updating"
+	RolloutCountViewOutcomeVerified       RolloutCountViewOutcome = "verified"
+)
+
+// Defines values for RolloutMemberViewOutcome.
+const (
+	RolloutMemberViewOutcomeBaking         RolloutMemberViewOutcome = "baking"
+	RolloutMemberViewOutcomeExcluded       RolloutMemberViewOutcome = "excluded"
+	RolloutMemberViewOutcomeFailed         RolloutMemberViewOutcome = "failed"
+	RolloutMemberViewOutcomePending        RolloutMemberViewOutcome = "pending"
+	RolloutMemberViewOutcomeReturned       RolloutMemberViewOutcome = "returned"
+	RolloutMemberViewOutcomeReturning      RolloutMemberViewOutcome = "returning"
+	RolloutMemberViewOutcomeSkippedOffline RolloutMemberViewOutcome = "skipped_offline"
+	RolloutMemberViewOutcomeUpdating       RolloutMemberViewOutcome = "updating"
+	RolloutMemberViewOutcomeVerified       RolloutMemberViewOutcome = "verified"
+)
+
+// Defines values for RolloutPlanGoBack.
+const (
+	RolloutPlanGoBackAll    RolloutPlanGoBack = "all"
+	RolloutPlanGoBackNobody RolloutPlanGoBack = "nobody"
+	RolloutPlanGoBackWave   RolloutPlanGoBack = "wave"
+)
+
+// Defines values for RolloutPlanRented.
+const (
+	RolloutPlanRentedLeave  RolloutPlanRented = "leave"
+	RolloutPlanRentedUpdate RolloutPlanRented = "update"
+)
+
+// Defines values for RolloutTargetChannel.
+const (
+	RolloutTargetChannelCandidate RolloutTargetChannel = "candidate"
+	RolloutTargetChannelStable    RolloutTargetChannel = "stable"
+)
+
+// Defines values for RolloutViewStatus.
+const (
+	RolloutViewStatusAborted   RolloutViewStatus = "aborted"
+	RolloutViewStatusCompleted RolloutViewStatus = "completed"
+	RolloutViewStatusPaused    RolloutViewStatus = "paused"
+	RolloutViewStatusReturning RolloutViewStatus = "returning"
+	RolloutViewStatusRunning   RolloutViewStatus = "running"
 )
 
 // Defines values for SelfCheckStatus.
@@ -2725,6 +2781,19 @@ const (
 const (
 	PromoteAgentReleaseParamsChannelCandidate PromoteAgentReleaseParamsChannel = "candidate"
 	PromoteAgentReleaseParamsChannelStable    PromoteAgentReleaseParamsChannel = "stable"
+)
+
+// Defines values for ListAgentRolloutNodesParamsOutcome.
+const (
+	ListAgentRolloutNodesParamsOutcomeBaking         ListAgentRolloutNodesParamsOutcome = "baking"
+	ListAgentRolloutNodesParamsOutcomeExcluded       ListAgentRolloutNodesParamsOutcome = "excluded"
+	ListAgentRolloutNodesParamsOutcomeFailed         ListAgentRolloutNodesParamsOutcome = "failed"
+	ListAgentRolloutNodesParamsOutcomePending        ListAgentRolloutNodesParamsOutcome = "pending"
+	ListAgentRolloutNodesParamsOutcomeReturned       ListAgentRolloutNodesParamsOutcome = "returned"
+	ListAgentRolloutNodesParamsOutcomeReturning      ListAgentRolloutNodesParamsOutcome = "returning"
+	ListAgentRolloutNodesParamsOutcomeSkippedOffline ListAgentRolloutNodesParamsOutcome = "skipped_offline"
+	ListAgentRolloutNodesParamsOutcomeUpdating       ListAgentRolloutNodesParamsOutcome = "updating"
+	ListAgentRolloutNodesParamsOutcomeVerified       ListAgentRolloutNodesParamsOutcome = "verified"
 )
 
 // Defines values for ListAllAllocationRequestsParamsStatus.
@@ -11362,6 +11431,218 @@ type ReservationWishBody struct {
 	StartsAt *time.Time `json:"starts_at,omitempty"`
 }
 
+// RolloutAbortBody defines model for RolloutAbortBody.
+type RolloutAbortBody struct {
+	// Back All nodes that have the version go back to the one before; otherwise they keep it.
+	Back *bool `json:"back,omitempty"`
+
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+}
+
+// RolloutCountView defines model for RolloutCountView.
+type RolloutCountView struct {
+	Nodes   int64                   `json:"nodes"`
+	Outcome RolloutCountViewOutcome `json:"outcome"`
+
+	// Wave 0: the canaries; -1: nodes that the rollout leaves alone.
+	Wave int32 `json:"wave"`
+}
+
+// RolloutCountViewOutcome defines model for RolloutCountView.Outcome.
+type RolloutCountViewOutcome string
+
+// RolloutMemberView defines model for RolloutMemberView.
+type RolloutMemberView struct {
+	BakeUntil *time.Time `json:"bake_until,omitempty"`
+
+	// DeadlineAt When the present phase ends, whatever happens.
+	DeadlineAt *time.Time `json:"deadline_at,omitempty"`
+
+	// Detail Why, or what it waits for.
+	Detail     string     `json:"detail"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+
+	// FromVersion What it ran before; empty: it was not begun with.
+	FromVersion string `json:"from_version"`
+	Hostname    string `json:"hostname"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId    openapi_types.UUID       `json:"node_id"`
+	Outcome   RolloutMemberViewOutcome `json:"outcome"`
+	StartedAt *time.Time               `json:"started_at,omitempty"`
+
+	// TaskId The task that it was last given.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TaskId *openapi_types.UUID `json:"task_id,omitempty"`
+
+	// Wave 0: a canary; -1: the rollout leaves it alone.
+	Wave int32 `json:"wave"`
+}
+
+// RolloutMemberViewOutcome defines model for RolloutMemberView.Outcome.
+type RolloutMemberViewOutcome string
+
+// RolloutMemberViewList defines model for RolloutMemberViewList.
+type RolloutMemberViewList struct {
+	// Items The items of this page.
+	Items []RolloutMemberView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// RolloutNewBody defines model for RolloutNewBody.
+type RolloutNewBody struct {
+	// Plan How careful it is.
+	Plan RolloutPlan `json:"plan"`
+
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+
+	// Target Which nodes are meant; all that are assigned to a channel, if it is empty.
+	Target RolloutTarget `json:"target"`
+
+	// Version A release.
+	//
+	// Examples: 1.4.0
+	Version string `json:"version"`
+}
+
+// RolloutPlan defines model for RolloutPlan.
+type RolloutPlan struct {
+	// Approve Somebody must approve each wave after the first.
+	Approve *bool `json:"approve,omitempty"`
+
+	// BakeSeconds How long a node must be well with the version; 0: 300.
+	BakeSeconds *int64 `json:"bake_seconds,omitempty"`
+
+	// Canaries Nodes of the first wave, of every SKU and site in turn; 0: by canary_percent.
+	Canaries *int32 `json:"canaries,omitempty"`
+
+	// CanaryPercent Share of the nodes in the first wave, at least one of every SKU and site; 0 with no canaries: 5.
+	CanaryPercent *int32 `json:"canary_percent,omitempty"`
+
+	// GoBack Who gets the version before back when it is paused for failures; absent: wave. A failed node always does.
+	GoBack *RolloutPlanGoBack `json:"go_back,omitempty"`
+
+	// MaxFailures Failed nodes that do not pause it, fewer than max_unavailable. A failed canary always does.
+	MaxFailures *int32 `json:"max_failures,omitempty"`
+
+	// MaxUnavailable Nodes that are updated or failed at the same time, and those on their way back; 0: twice parallel.
+	MaxUnavailable *int32 `json:"max_unavailable,omitempty"`
+
+	// NodeSeconds How long the update of a node may take; 0: 1800.
+	NodeSeconds *int64 `json:"node_seconds,omitempty"`
+
+	// Parallel Nodes that are updated at the same time; 0: 10.
+	Parallel *int32 `json:"parallel,omitempty"`
+
+	// Rented Nodes that somebody rents; absent: leave.
+	Rented *RolloutPlanRented `json:"rented,omitempty"`
+
+	// WavePercent Share of the nodes in each later wave; 0: 25.
+	WavePercent *int32 `json:"wave_percent,omitempty"`
+}
+
+// RolloutPlanGoBack Who gets the version before back when it is paused for failures; absent: wave. A failed node always does.
+type RolloutPlanGoBack string
+
+// RolloutPlanRented Nodes that somebody rents; absent: leave.
+type RolloutPlanRented string
+
+// RolloutPreviewView defines model for RolloutPreviewView.
+type RolloutPreviewView struct {
+	// Nodes Who would be in which wave, and who would be left alone and why; the first 2000.
+	Nodes []RolloutMemberView `json:"nodes"`
+
+	// Plan The plan with what it did not say.
+	Plan RolloutPlan `json:"plan"`
+
+	// Total How many nodes are meant.
+	Total int64 `json:"total"`
+
+	// Waves How many there would be, the canaries among them.
+	Waves int32 `json:"waves"`
+}
+
+// RolloutReasonBody defines model for RolloutReasonBody.
+type RolloutReasonBody struct {
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+}
+
+// RolloutTarget defines model for RolloutTarget.
+type RolloutTarget struct {
+	// Channel Nodes of this channel.
+	Channel *RolloutTargetChannel `json:"channel,omitempty"`
+
+	// Labels Nodes that have all these labels.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Pool Nodes of this pool.
+	Pool *string `json:"pool,omitempty"`
+
+	// Region Nodes of this region.
+	Region *string `json:"region,omitempty"`
+
+	// SiteId Nodes of this MAAS site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId *openapi_types.UUID `json:"site_id,omitempty"`
+
+	// Sku Nodes of this SKU.
+	Sku *string `json:"sku,omitempty"`
+}
+
+// RolloutTargetChannel Nodes of this channel.
+type RolloutTargetChannel string
+
+// RolloutView defines model for RolloutView.
+type RolloutView struct {
+	// Counts How far its nodes have come.
+	Counts     []RolloutCountView `json:"counts"`
+	CreatedAt  time.Time          `json:"created_at"`
+	FinishedAt *time.Time         `json:"finished_at,omitempty"`
+
+	// PausedBecause The same for people.
+	PausedBecause string `json:"paused_because"`
+
+	// PausedCode What it is paused for: paused_by_operator, too_many_failures, awaits_approval or release_refused; going_back: it was aborted, and all nodes go back.
+	PausedCode  string      `json:"paused_code"`
+	Plan        RolloutPlan `json:"plan"`
+	Reason      string      `json:"reason"`
+	RequestedBy string      `json:"requested_by"`
+
+	// RolloutId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	RolloutId openapi_types.UUID `json:"rollout_id"`
+
+	// Status returning: nodes in flight come to their end, or all go back, before it is aborted.
+	Status    RolloutViewStatus `json:"status"`
+	Target    RolloutTarget     `json:"target"`
+	UpdatedAt time.Time         `json:"updated_at"`
+	Version   string            `json:"version"`
+
+	// Wave The one under way; 0: the canaries.
+	Wave int32 `json:"wave"`
+
+	// Waves How many there are, the canaries among them.
+	Waves int32 `json:"waves"`
+}
+
+// RolloutViewStatus returning: nodes in flight come to their end, or all go back, before it is aborted.
+type RolloutViewStatus string
+
+// RolloutViewList defines model for RolloutViewList.
+type RolloutViewList struct {
+	// Items The items of this page.
+	Items []RolloutView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // SelfCheck defines model for SelfCheck.
 type SelfCheck struct {
 	CorrelationId string     `json:"correlation_id"`
@@ -13630,6 +13911,66 @@ type ListAgentReleasesParams struct {
 
 // WithdrawAgentReleaseParams defines parameters for WithdrawAgentRelease.
 type WithdrawAgentReleaseParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAgentRolloutsParams defines parameters for ListAgentRollouts.
+type ListAgentRolloutsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// BeginAgentRolloutParams defines parameters for BeginAgentRollout.
+type BeginAgentRolloutParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PreviewAgentRolloutParams defines parameters for PreviewAgentRollout.
+type PreviewAgentRolloutParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// AbortAgentRolloutParams defines parameters for AbortAgentRollout.
+type AbortAgentRolloutParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ApproveAgentRolloutParams defines parameters for ApproveAgentRollout.
+type ApproveAgentRolloutParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAgentRolloutNodesParams defines parameters for ListAgentRolloutNodes.
+type ListAgentRolloutNodesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Outcome Only nodes with this outcome.
+	Outcome *ListAgentRolloutNodesParamsOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+}
+
+// ListAgentRolloutNodesParamsOutcome defines parameters for ListAgentRolloutNodes.
+type ListAgentRolloutNodesParamsOutcome string
+
+// PauseAgentRolloutParams defines parameters for PauseAgentRollout.
+type PauseAgentRolloutParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ResumeAgentRolloutParams defines parameters for ResumeAgentRollout.
+type ResumeAgentRolloutParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -16224,6 +16565,93 @@ func (c *Client) WithdrawAgentReleaseWithResponse(ctx context.Context, version s
 	}
 	r.json(body)
 	return call[AgentreleaseView](ctx, c, r, edit)
+}
+
+// ListAgentRolloutsWithResponse is GET /api/v1/admin/agent-rollouts: List rollouts of the agent
+func (c *Client) ListAgentRolloutsWithResponse(ctx context.Context, params *ListAgentRolloutsParams, edit ...RequestEditorFn) (*Response[RolloutViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/agent-rollouts")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[RolloutViewList](ctx, c, r, edit)
+}
+
+// BeginAgentRolloutWithResponse is POST /api/v1/admin/agent-rollouts: Bring a release of the agent to many nodes
+func (c *Client) BeginAgentRolloutWithResponse(ctx context.Context, params *BeginAgentRolloutParams, body RolloutNewBody, edit ...RequestEditorFn) (*Response[RolloutView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-rollouts")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[RolloutView](ctx, c, r, edit)
+}
+
+// PreviewAgentRolloutWithResponse is POST /api/v1/admin/agent-rollouts/preview: See what a rollout of the agent would do
+func (c *Client) PreviewAgentRolloutWithResponse(ctx context.Context, params *PreviewAgentRolloutParams, body RolloutNewBody, edit ...RequestEditorFn) (*Response[RolloutPreviewView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-rollouts/preview")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[RolloutPreviewView](ctx, c, r, edit)
+}
+
+// GetAgentRolloutWithResponse is GET /api/v1/admin/agent-rollouts/{rollout_id}: Read a rollout of the agent
+func (c *Client) GetAgentRolloutWithResponse(ctx context.Context, rolloutId openapi_types.UUID, edit ...RequestEditorFn) (*Response[RolloutView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/agent-rollouts/%s", rolloutId)
+	return call[RolloutView](ctx, c, r, edit)
+}
+
+// AbortAgentRolloutWithResponse is POST /api/v1/admin/agent-rollouts/{rollout_id}/abort: End a rollout of the agent
+func (c *Client) AbortAgentRolloutWithResponse(ctx context.Context, rolloutId openapi_types.UUID, params *AbortAgentRolloutParams, body RolloutAbortBody, edit ...RequestEditorFn) (*Response[RolloutView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-rollouts/%s/abort", rolloutId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[RolloutView](ctx, c, r, edit)
+}
+
+// ApproveAgentRolloutWithResponse is POST /api/v1/admin/agent-rollouts/{rollout_id}/approve: Let the next wave of a rollout begin
+func (c *Client) ApproveAgentRolloutWithResponse(ctx context.Context, rolloutId openapi_types.UUID, params *ApproveAgentRolloutParams, body RolloutReasonBody, edit ...RequestEditorFn) (*Response[RolloutView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-rollouts/%s/approve", rolloutId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[RolloutView](ctx, c, r, edit)
+}
+
+// ListAgentRolloutNodesWithResponse is GET /api/v1/admin/agent-rollouts/{rollout_id}/nodes: List the nodes of a rollout and how far they have come
+func (c *Client) ListAgentRolloutNodesWithResponse(ctx context.Context, rolloutId openapi_types.UUID, params *ListAgentRolloutNodesParams, edit ...RequestEditorFn) (*Response[RolloutMemberViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/agent-rollouts/%s/nodes", rolloutId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.query("outcome", params.Outcome, false)
+	}
+	return call[RolloutMemberViewList](ctx, c, r, edit)
+}
+
+// PauseAgentRolloutWithResponse is POST /api/v1/admin/agent-rollouts/{rollout_id}/pause: Begin with no further node of a rollout
+func (c *Client) PauseAgentRolloutWithResponse(ctx context.Context, rolloutId openapi_types.UUID, params *PauseAgentRolloutParams, body RolloutReasonBody, edit ...RequestEditorFn) (*Response[RolloutView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-rollouts/%s/pause", rolloutId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[RolloutView](ctx, c, r, edit)
+}
+
+// ResumeAgentRolloutWithResponse is POST /api/v1/admin/agent-rollouts/{rollout_id}/resume: Let a paused rollout go on
+func (c *Client) ResumeAgentRolloutWithResponse(ctx context.Context, rolloutId openapi_types.UUID, params *ResumeAgentRolloutParams, body RolloutReasonBody, edit ...RequestEditorFn) (*Response[RolloutView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/agent-rollouts/%s/resume", rolloutId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[RolloutView](ctx, c, r, edit)
 }
 
 // GetRefusedAgentVersionsWithResponse is GET /api/v1/admin/agent-versions: Read which versions no node is given

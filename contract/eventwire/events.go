@@ -395,7 +395,7 @@ type Definition struct {
 // Events lists every event of the contract. The AsyncAPI document is generated
 // from it, and the outbox refuses to append what is not in it.
 func Events() []Definition {
-	return append(operationEvents(), []Definition{
+	return append(append(operationEvents(), agentEvents()...), []Definition{
 		{TenantCreated, "A tenant was created.", Tenant{}},
 		{TenantUpdated, "A tenant was changed.", Tenant{}},
 		{TenantDisabled, "A tenant gets nothing new from now on.", Tenant{}},
@@ -491,7 +491,6 @@ func Events() []Definition {
 			SiteReconciliation{},
 		},
 		{ReconciliationSiteHeard, "MAAS of a site answers again.", SiteReconciliation{}},
-		{AgentReleaseChanged, "A release of the agent was uploaded, promoted, withdrawn or blocked.", AgentRelease{}},
 		{SignerChanged, "A key that tasks are signed with moved to another state.", Signer{}},
 		{TerminalSessionOpened, "An interactive session on a node began.", TerminalSession{}},
 		{TerminalSessionClosed, "An interactive session on a node ended.", TerminalSession{}},

@@ -3,6 +3,25 @@ package eventwire
 // AgentReleaseChanged is the event type of releases of the agent.
 const AgentReleaseChanged Type = "agent.release.changed"
 
+// The event types of releases on their way to many nodes.
+const (
+	AgentUpgradeStarted    Type = "agent.upgrade.started"
+	AgentUpgradeChanged    Type = "agent.upgrade.changed"
+	AgentUpgradeCompleted  Type = "agent.upgrade.completed"
+	AgentUpgradeFailed     Type = "agent.upgrade.failed"
+	AgentRollbackCompleted Type = "agent.rollback.completed"
+)
+
+// AgentRollout is the payload of events about releases on their way to many nodes.
+type AgentRollout struct {
+	RolloutID string `json:"rollout_id" format:"uuid"`
+	Version   string `json:"version"`
+	Status    string `json:"status" enum:"running,paused,returning,completed,aborted"`
+	Wave      int32  `json:"wave" doc:"the one under way; 0: the canaries"`
+	Waves     int32  `json:"waves"`
+	Because   string `json:"because" doc:"why it is paused or goes back"`
+}
+
 // What can happen to a release of the agent.
 const (
 	ReleaseUploaded  = "uploaded"
@@ -18,4 +37,16 @@ type AgentRelease struct {
 	Version string `json:"version" doc:"empty: the channel wants none any more, or there is no floor"`
 	Change  string `json:"change" enum:"uploaded,promoted,withdrawn,blocked,unblocked,floor"`
 	Channel string `json:"channel" doc:"of a promotion: stable or candidate"`
+}
+
+// agentEvents are the events about the agent itself.
+func agentEvents() []Definition {
+	return []Definition{
+		{AgentReleaseChanged, "A release of the agent was uploaded, promoted, withdrawn or blocked.", AgentRelease{}},
+		{AgentUpgradeStarted, "A release of the agent is on its way to many nodes.", AgentRollout{}},
+		{AgentUpgradeChanged, "A rollout of the agent goes on to its next wave, or somebody paused, resumed or ended it.", AgentRollout{}},
+		{AgentUpgradeCompleted, "All nodes of a rollout of the agent have their outcome.", AgentRollout{}},
+		{AgentUpgradeFailed, "A rollout of the agent is paused, because too many nodes failed.", AgentRollout{}},
+		{AgentRollbackCompleted, "A rollout of the agent was ended, and no node of it is in flight any more.", AgentRollout{}},
+	}
 }

@@ -43,6 +43,9 @@ type Options struct {
 	// Print is called for every operation before it is answered, and sends what its
 	// steps print. Nil means nothing.
 	Print func(p *agentwire.OperationRunParams, send func(lines []agentwire.LogLine) error) error
+	// Takes says how the agent of a node takes another version of the agent. Nil means
+	// well.
+	Takes func(node string) Taking
 	// Hardware is the machine that an agent says it runs on. Nil means one
 	// derived from its host name.
 	Hardware *agentwire.Hardware
@@ -59,6 +62,9 @@ type Agent struct {
 	domain     string // trust domain
 	bundle     int64  // version of the bundle with which it verifies the control plane
 	generation int64
+	hostname   string
+	build      agentwire.Build // what it says it is
+	before     string          // the version that it can go back to
 	// installation tells one simulated installation from the next.
 	installation string
 }
@@ -96,7 +102,7 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 	identified := config.Clone()
 	identified.Certificates = []tls.Certificate{own}
 	a := &Agent{
-		NodeID: answer.NodeID, installation: instance, opts: o, verifiers: answer.Verifiers,
+		NodeID: answer.NodeID, hostname: hostname, build: Build, installation: instance, opts: o, verifiers: answer.Verifiers,
 		domain: answer.TrustBundle.Domain, generation: answer.Generation,
 		line: &line{base: base, config: identified, header: http.Header{
 			agentwire.HeaderAgentVersion: {Build.Version}, agentwire.HeaderAgentInstance: {instance},
@@ -246,7 +252,9 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 func (a *Agent) carryOut(ctx context.Context, e agentwire.Envelope) error {
 	now := time.Now()
-	result := agentwire.ResultRequest{Attempt: e.Attempt, Status: agentwire.ResultSucceeded, StartedAt: now, Build: Build}
+	result := agentwire.ResultRequest{
+		Attempt: e.Attempt, Status: agentwire.ResultSucceeded, StartedAt: now, Build: a.build,
+	}
 	verified, refusal := a.verifiers.Verify(e, a.NodeID, a.generation, now)
 	if refusal != nil {
 		result.Status = agentwire.ResultRefused
@@ -264,13 +272,42 @@ func (a *Agent) carryOut(ctx context.Context, e agentwire.Envelope) error {
 		if err := a.print(ctx, e, verified); err != nil {
 			return err
 		}
-		if result.Output, result.Error = a.result(verified); result.Error != nil {
+		output, failure, heard, err := a.carriedOut(ctx, verified)
+		if err != nil || !heard {
+			return err
+		}
+		result.Output, result.Error, result.Build = output, failure, a.build
+		if failure != nil {
 			result.Status = agentwire.ResultFailed
 		}
 	}
 	result.FinishedAt = time.Now()
 	_, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathResult, e.TaskID), result, nil, time.Minute)
 	return err
+}
+
+// carriedOut returns the outcome of a task. An agent that is not heard of again sleeps
+// until the end.
+func (a *Agent) carriedOut(ctx context.Context, v agentwire.Verified) (
+	output json.RawMessage, failure *agentwire.TaskError, heard bool, err error,
+) {
+	p, ok := v.Params.(*agentwire.SelfUpdateParams)
+	if !ok || a.opts.Takes == nil {
+		output, failure = a.result(v)
+		return output, failure, true, nil
+	}
+	answer, failure, heard, err := a.update(ctx, p)
+	if err != nil || failure != nil {
+		return nil, failure, true, err
+	}
+	if !heard {
+		<-ctx.Done()
+		return nil, nil, false, nil
+	}
+	if output, err = json.Marshal(answer); err != nil {
+		return nil, nil, true, fmt.Errorf("encode answer: %w", err)
+	}
+	return output, nil, true, nil
 }
 
 // print sends what the steps of an operation print.

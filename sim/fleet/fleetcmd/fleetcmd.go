@@ -14,7 +14,9 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,7 +32,8 @@ import (
 
 type flags struct {
 	url, nodeURL, tokenFile, prefix, sku, region, operation string
-	agents, atOnce, rate                                    int
+	badUpdate                                               string
+	agents, atOnce, rate, badEvery                          int
 	measure                                                 time.Duration
 }
 
@@ -66,6 +69,8 @@ inventory.`,
 	p.StringVar(&f.region, "region", "sim", "region of the nodes")
 	p.DurationVar(&f.measure, "measure", 0, "ask nodes to answer for so long, print figures and end")
 	p.StringVar(&f.operation, "operation", "", "measure runs of this operation, as TYPE@VERSION, and go on")
+	p.StringVar(&f.badUpdate, "bad-update", "crash", "how bad agents take another version: crash, silence or other")
+	p.IntVar(&f.badEvery, "bad-every", 0, "of so many agents that are told to, one takes another version badly; 0: none does")
 	p.IntVar(&f.rate, "rate", 100, "tasks a second while measuring")
 	return c
 }
@@ -102,6 +107,9 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 		},
 		Trouble: func(string, error) { troubles.Add(1) },
 	}
+	if options.Takes, err = f.takes(); err != nil {
+		return err
+	}
 	began = time.Now()
 	agents, err := options.EnrollAll(ctx, enrolments, f.atOnce)
 	if err != nil {
@@ -130,6 +138,30 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 	say(out, "agents alive %d of %d, calls that failed and were repeated %d", running.Alive(), len(agents),
 		troubles.Load())
 	return err
+}
+
+// takes says how agents take another version.
+func (f flags) takes() (func(node string) fleet.Taking, error) {
+	bad := fleet.Taking(f.badUpdate)
+	if f.badEvery < 0 || !slices.Contains(fleet.Takings(), bad) {
+		return nil, errors.New("--bad-update must be crash, silence or other, and --bad-every not negative")
+	}
+	counted, badly := 0, map[string]bool{}
+	var mu sync.Mutex
+	return func(node string) fleet.Taking {
+		mu.Lock()
+		defer mu.Unlock()
+		known, seen := badly[node]
+		if !seen {
+			counted++
+			known = f.badEvery > 0 && counted%f.badEvery == 0
+			badly[node] = known
+		}
+		if known {
+			return bad
+		}
+		return fleet.TakesWell
+	}, nil
 }
 
 func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }

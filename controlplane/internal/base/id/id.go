@@ -95,6 +95,8 @@ type (
 	Announcement = Of[announcementNoun]
 	// Repair is the identifier of a time in which the node of an allocation was repaired.
 	Repair = Of[repairNoun]
+	// Rollout is the identifier of a release of the agent on its way to many nodes.
+	Rollout = Of[rolloutNoun]
 	// Operation is the identifier of a run of an operation on nodes.
 	Operation = Of[operationNoun]
 	// OperationTarget is the identifier of what a run does on one node.
@@ -144,6 +146,7 @@ type (
 	maintenanceNoun       struct{}
 	announcementNoun      struct{}
 	repairNoun            struct{}
+	rolloutNoun           struct{}
 	operationNoun         struct{}
 	operationTargetNoun   struct{}
 	findingNoun           struct{}

@@ -119,7 +119,8 @@ func TestOperatorHoldsNothingAboutPeopleSignersAndSecrets(t *testing.T) {
 			if auth.Grants(auth.Operator, p) {
 				t.Errorf("an operator may %s", p)
 			}
-		case "certificate", "decommission", "event", "fleet_operation", "lifecycle", "node", "node_task", "onboarding",
+		case "agent_rollout", "certificate", "decommission", "event", "fleet_operation", "lifecycle", "node", "node_task",
+			"onboarding",
 			"outbox", "reconciliation", "reservation", "self_check", "site_profile", "system":
 			if !auth.Grants(auth.Operator, p) {
 				t.Errorf("an operator may not %s", p)

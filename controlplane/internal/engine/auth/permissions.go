@@ -10,6 +10,8 @@ type Permission string
 const (
 	AgentReleaseRead          Permission = "agent_release:read"
 	AgentReleaseManage        Permission = "agent_release:manage" // what nodes may be given as their agent
+	AgentRolloutRead          Permission = "agent_rollout:read"
+	AgentRolloutManage        Permission = "agent_rollout:manage" // bring a release to nodes, and take it back
 	AllocationRead            Permission = "allocation:read"
 	AllocationUse             Permission = "allocation:use"    // ask for some, and use and release one's own
 	AllocationManage          Permission = "allocation:manage" // those of others in the project, too
@@ -94,7 +96,8 @@ var (
 		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, BillingRead, BudgetManage, OperationPolicyManage,
 	})
 	auditMay = []Permission{
-		AgentReleaseRead, AllocationRead, AuditRead, BillingRead, CertificateRead, DecommissionRead, EventRead,
+		AgentReleaseRead, AgentRolloutRead, AllocationRead, AuditRead, BillingRead, CertificateRead, DecommissionRead,
+		EventRead,
 		LifecycleRead, MemberRead,
 		NodeRead,
 		OnboardingRead, OperationDefinitionRead, OperationPolicyRead, OperationRead, OutboxRead, ProjectRead, PruningRead,
@@ -108,7 +111,8 @@ var (
 	// Operators name the BMCs of machines, where MAAS then uses the password of the
 	// site, and issue the tokens that machines enrol with.
 	operateMay = []Permission{
-		AgentReleaseRead, AllocationRead, AllocationForce, BillingRead, CertificateRead, DecommissionRead,
+		AgentReleaseRead, AgentRolloutRead, AgentRolloutManage, AllocationRead, AllocationForce, BillingRead,
+		CertificateRead, DecommissionRead,
 		DecommissionManage, EventRead,
 		LifecycleRead, NodeRead, NodeManage, NodeTaskRun,
 		OnboardingRead, OnboardingManage, OperationDefinitionRead, OperationPolicyRead, OperationRead,

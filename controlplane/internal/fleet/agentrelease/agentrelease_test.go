@@ -46,8 +46,9 @@ func newWorld(tb testing.TB) *world {
 
 func (w *world) call(tb testing.TB, method, path string, body any) httpapitest.Answer {
 	tb.Helper()
-	return httpapitest.Call(tb, w.api.Handler(), httpapitest.Request{As: httpapitest.Root, Method: method, Path: path,
-		Body: body})
+	return httpapitest.Call(tb, w.api.Handler(), httpapitest.Request{
+		As: httpapitest.Root, Method: method, Path: path, Body: body,
+	})
 }
 
 func program(machine byte) []byte {

@@ -1,0 +1,86 @@
+-- name: Candidates :many
+-- The nodes that a target means, whatever may be done to them.
+SELECT n.id, n.hostname, n.status, n.sku_id, n.region_code, n.agent_channel, n.reported_agent_version,
+    n.desired_agent_version, COALESCE(m.site_id::text, '')::text AS site,
+    EXISTS (SELECT FROM allocation_resource_claims c WHERE c.node_id = n.id AND c.ended_at IS NULL)::boolean AS rented,
+    COALESCE((SELECT t.rollout_id::text FROM agent_rollout_targets t WHERE t.node_id = n.id
+        AND t.status IN ('pending', 'updating', 'baking', 'returning')), '')::text AS busy_with
+FROM nodes n LEFT JOIN node_maas_state m ON m.node_id = n.id
+WHERE n.status <> 'deleted'
+  AND (sqlc.narg(channel)::text IS NULL OR n.agent_channel = sqlc.narg(channel))
+  AND (sqlc.narg(region)::text IS NULL OR n.region_code = sqlc.narg(region))
+  AND (sqlc.narg(site)::uuid IS NULL OR m.site_id = sqlc.narg(site)::uuid)
+  AND (sqlc.narg(sku)::text IS NULL OR n.sku_id = sqlc.narg(sku))
+  AND (sqlc.narg(pool)::text IS NULL OR n.pool = sqlc.narg(pool))
+  AND (sqlc.narg(labels)::jsonb IS NULL OR n.labels @> sqlc.narg(labels)::jsonb)
+ORDER BY n.region_code COLLATE "C", site, n.hostname COLLATE "C", n.id LIMIT sqlc.arg(most);
+
+-- name: InsertRollout :one
+INSERT INTO agent_rollouts (id, version, target, plan, waves, reason, requested_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING *;
+
+-- name: InsertTarget :exec
+INSERT INTO agent_rollout_targets (rollout_id, node_id, hostname, kind, wave, status, detail, finished_at)
+VALUES ($1, $2, $3, $4, sqlc.narg(wave), $5, $6, CASE WHEN $5::text = 'excluded' THEN clock_timestamp() END);
+
+-- name: Rollout :one
+SELECT * FROM agent_rollouts WHERE id = $1;
+
+-- name: LockRollout :one
+SELECT * FROM agent_rollouts WHERE id = $1 FOR UPDATE;
+
+-- name: ListRollouts :many
+SELECT * FROM agent_rollouts WHERE (created_at, id) < (sqlc.arg(before)::timestamptz, sqlc.arg(before_id)::uuid)
+ORDER BY created_at DESC, id DESC LIMIT sqlc.arg(page_size);
+
+-- name: CountTargets :many
+SELECT COALESCE(wave, -1)::integer AS wave, status, count(*)::bigint AS nodes, sum(failures)::bigint AS failures
+FROM agent_rollout_targets WHERE rollout_id = $1 GROUP BY wave, status ORDER BY 1, 2;
+
+-- name: ListTargets :many
+SELECT * FROM agent_rollout_targets
+WHERE rollout_id = $1 AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status)) AND node_id > sqlc.arg(after)::uuid
+ORDER BY node_id LIMIT sqlc.arg(page_size);
+
+-- name: Live :many
+-- What is under way, with what is known of the nodes and their tasks.
+SELECT sqlc.embed(t), n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
+    (n.certificate_not_after IS NOT NULL AND n.certificate_not_after > clock_timestamp())::boolean AS certified,
+    COALESCE(c.last_contact_at, 'epoch')::timestamptz AS heard_at, COALESCE(k.status, '')::text AS task_status,
+    COALESCE(k.error_code, '')::text AS task_code, COALESCE(k.error_message, '')::text AS task_message
+FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id LEFT JOIN node_contacts c ON c.node_id = n.id
+LEFT JOIN node_tasks k ON k.id = t.task_id
+WHERE t.rollout_id = $1 AND t.status IN ('updating', 'baking', 'returning') ORDER BY t.node_id;
+
+-- name: Startable :many
+-- Nodes of a wave, or of an earlier one, that may be begun with. Those that were
+-- offline come after the others.
+SELECT sqlc.embed(t), n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
+    EXISTS (SELECT FROM allocation_resource_claims a WHERE a.node_id = n.id AND a.ended_at IS NULL)::boolean AS rented,
+    EXISTS (SELECT FROM node_tasks k WHERE k.node_id = n.id AND k.status IN ('queued', 'dispatched', 'running'))::boolean AS busy,
+    EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal
+FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
+WHERE t.rollout_id = $1 AND t.wave <= $2 AND (t.status = 'pending' OR t.status = 'skipped_offline' AND n.status <> 'offline'
+    AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id AND o.rollout_id <> t.rollout_id
+        AND o.status IN ('pending', 'updating', 'baking', 'returning')))
+ORDER BY t.status, t.wave, t.node_id LIMIT sqlc.arg(most);
+
+-- name: SetTarget :exec
+UPDATE agent_rollout_targets SET status = $3, detail = $4, from_version = $5, was_schedulable = $6, task_id = $7,
+    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12
+WHERE rollout_id = $1 AND node_id = $2;
+
+-- name: Touched :many
+-- What a way back concerns: nodes that were given the version, or may have been.
+SELECT sqlc.embed(t), n.reported_agent_version, n.status AS node_status FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
+WHERE t.rollout_id = $1 AND t.wave >= sqlc.arg(from_wave) AND t.status IN ('updating', 'baking', 'verified', 'failed')
+ORDER BY t.node_id;
+
+-- name: EndPending :exec
+UPDATE agent_rollout_targets SET status = 'excluded', detail = $2, finished_at = clock_timestamp()
+WHERE rollout_id = $1 AND status IN ('pending', 'skipped_offline');
+
+-- name: SetRollout :one
+UPDATE agent_rollouts SET status = $2, wave = $3, paused_because = $4, paused_code = $5, forgiven = $6, approved_wave = $7,
+    finished_at = $8, updated_at = clock_timestamp(), row_version = row_version + 1
+WHERE id = $1 RETURNING *;

@@ -1,0 +1,64 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"gpuaas/contract/agentwire"
+)
+
+// Taking is how a simulated agent takes another version.
+type Taking string
+
+// The ways of taking a version. A way back always goes well.
+const (
+	TakesWell    Taking = "well"
+	TakesCrash   Taking = "crash"   // the version crashes, and the one before runs on
+	TakesSilence Taking = "silence" // nothing is heard of the agent any more
+	TakesOther   Taking = "other"   // it says that all went well, and reports a version that nobody knows
+)
+
+// Takings are all ways of taking a version.
+func Takings() []Taking { return []Taking{TakesWell, TakesCrash, TakesSilence, TakesOther} }
+
+// unknownVersion is what an agent reports that takes another version than it was told.
+const unknownVersion = "0.0.0-unknown"
+
+// update takes another version of the agent, or goes back, and reports it. It says
+// whether the agent is heard of again.
+func (a *Agent) update(ctx context.Context, p *agentwire.SelfUpdateParams) (
+	answer any, failure *agentwire.TaskError, heard bool, err error,
+) {
+	from, to := a.build.Version, p.Version
+	takes := TakesWell
+	if a.opts.Takes != nil {
+		takes = a.opts.Takes(a.NodeID)
+	}
+	switch {
+	case p.Action == "rollback" && a.before == "":
+		return nil, &agentwire.TaskError{
+			Code: "no_previous_version", Message: "there is no earlier version of the agent on this machine",
+		}, true, nil
+	case p.Action == "rollback":
+		to = a.before
+	case takes == TakesCrash:
+		return nil, &agentwire.TaskError{
+			Code: "update_rolled_back", Message: fmt.Sprintf("version %s was taken back, version %s runs again", to, from),
+		}, true, nil
+	case takes == TakesSilence:
+		return nil, nil, false, nil
+	case takes == TakesOther:
+		to = unknownVersion
+	}
+	a.before, a.build.Version = from, to
+	a.line.header.Set(agentwire.HeaderAgentVersion, to)
+	if _, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathReport, ""), agentwire.Report{
+		Build: a.build, VerifierVersion: a.verifiers.Version, Capabilities: capabilities(),
+		Hardware: a.opts.hardware(a.hostname),
+	}, nil, time.Minute); err != nil {
+		return nil, nil, true, fmt.Errorf("report version %s of %s: %w", to, a.NodeID, err)
+	}
+	return agentwire.SelfUpdateOutput{From: from, To: p.Version}, nil, true, nil
+}
