@@ -254,9 +254,9 @@ test('a webhook is added, tried and mended, and what it is told is signed', asyn
   await page.getByRole('button', { name: 'More' }).click()
   await page.getByRole('menuitem', { name: 'Disable' }).click()
   await dialog.getByRole('button', { name: 'Disable' }).click()
-  await expect(main.getByText('It is told nothing')).toBeVisible()
+  await expect(main.getByText('It receives nothing')).toBeVisible()
   await page.getByRole('button', { name: 'Enable' }).click()
-  await expect(main.getByText('It is told nothing')).toHaveCount(0)
+  await expect(main.getByText('It receives nothing')).toHaveCount(0)
 
   await call('POST', `/api/v1/projects/${project}/webhooks`, { name: 'mistake', url: receiver.url })
   await page.goto(`${plane.url}/access/projects/${project}?tab=webhooks`)

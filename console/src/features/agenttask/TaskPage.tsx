@@ -145,12 +145,12 @@ function Cancel({ task, onClose }: { task: Task; onClose: () => void }) {
       danger
       act={(reason) => got(api.POST('/api/v1/admin/node-tasks/{task_id}/cancel', { params: { path: { task_id: task.task_id } }, body: { reason } }))}
       onDone={() => {
-        say(task.status === 'queued' ? 'The task is cancelled.' : 'The node is told to stop it.')
+        say(task.status === 'queued' ? 'The task is cancelled.' : 'The node was asked to stop it.')
         void queries.invalidateQueries({ queryKey: ['tasks'] })
       }}
       onClose={onClose}
     >
-      <p>{task.status === 'queued' ? 'No node has fetched it: it is cancelled at once.' : 'The node is told, stops as soon as that is safe, and reports.'}</p>
+      <p>{task.status === 'queued' ? 'No node has fetched it yet: it is cancelled immediately.' : 'The node is asked to stop; it does so as soon as that is safe, and reports back.'}</p>
       {task.workflow_id && <p>A workflow waits for it: what it is part of will park or take another way.</p>}
     </ReasonDialog>
   )

@@ -118,7 +118,7 @@ function Standing({ allocation: a }: { allocation: Allocation }) {
         </Note>
       )}
       {a.host_keys_changed_at && (
-        <Note tone="bad" title="The node shows other SSH host keys than it had, and it was not installed anew">
+        <Note tone="bad" title="The node shows different SSH host keys than before, although it was not reinstalled">
           Somebody with root on it changed them, or another machine answers: <HostKeys of={a.host_keys_shown} />
         </Note>
       )}

@@ -39,7 +39,7 @@ export function Announce({ allocation: a, onClose }: { allocation?: Allocation; 
     onSuccess: (made) => {
       void queries.invalidateQueries({ queryKey: ['allocations'] })
       if (made.left_out.length > 0) return // it is said which, and why
-      say(a ? 'Its tenant is told.' : `The tenants of ${made.maintenances.length} nodes are told.`)
+      say(a ? 'Its tenant was notified.' : `The tenants of ${made.maintenances.length} nodes were notified.`)
       onClose()
     },
   })
@@ -53,7 +53,7 @@ export function Announce({ allocation: a, onClose }: { allocation?: Allocation; 
         <SelectField label="What it needs" value={kind} onChange={(v) => setKind(v as Kind)} options={kinds} />
         {stays && <TextField label="Not before, in hours from now" type="number" required value={opens} onChange={setOpens} error={begin.wrong ?? refused.not_before} />}
         <TextField label={stays ? 'Done by, in hours from now' : 'The allocation ends, in hours from now'} type="number" required value={closes} onChange={setCloses} error={due.wrong ?? refused.due_at} />
-        <CheckField label="Ask for consent" value={consent} onChange={setConsent} hint="Nothing happens without it. Otherwise the tenant is told." />
+        <CheckField label="Ask for consent" value={consent} onChange={setConsent} hint="Nothing happens without it. Otherwise the tenant is only notified." />
         <TextArea label="Why" required rows={2} most={500} value={reason} onChange={setReason} error={refused.reason} hint="The tenant reads it." />
       </ActForm>
     </Dialog>
@@ -84,7 +84,7 @@ function LeftOut({ made, onClose }: { made: Schemas['MaintenanceMadeView']; onCl
   return (
     <Dialog title="It is announced" onClose={onClose}>
       <div className="flex flex-col gap-4">
-        <Note tone={made.maintenances.length > 0 ? 'ok' : 'warn'} title={`The tenants of ${made.maintenances.length} nodes are told; ${made.left_out.length} nodes are left out`} />
+        <Note tone={made.maintenances.length > 0 ? 'ok' : 'warn'} title={`The tenants of ${made.maintenances.length} nodes were notified; ${made.left_out.length} nodes are left out`} />
         <ul className="list-disc pl-5 text-sm">
           {made.left_out.map((l) => (
             <li key={l.node_id}>

@@ -21,7 +21,7 @@ export function ChangeKeys({ allocation: a, onClose }: { allocation: Allocation;
   const doing = useMutation({
     mutationFn: () => got(api.POST('/api/v1/projects/{project_id}/allocations/{allocation_id}/ssh-keys', { params: { path: { project_id: a.project_id, allocation_id: a.allocation_id } }, body })),
     onSuccess: () => {
-      say('The node is told.')
+      say('The node was notified.')
       void queries.invalidateQueries({ queryKey: ['allocations'] })
       onClose()
     },
@@ -43,7 +43,7 @@ export function ChangeKeys({ allocation: a, onClose }: { allocation: Allocation;
               <CheckField key={k.id} label={`${k.name} (${k.whose})`} value={chosen.includes(k.id)} onChange={(on) => setChosen(on ? [...chosen, k.id] : chosen.filter((id) => id !== k.id))} />
             ))}
           </fieldset>
-          <p className="text-sm text-muted">Connections that are open stay open, and whoever was in may have left another way in. Where that matters, release the allocation.</p>
+          <p className="text-sm text-muted">Open connections stay open, and whoever was logged in may have left another way in. Where that matters, release the allocation.</p>
         </ActForm>
       )}
     </Dialog>

@@ -23,7 +23,7 @@ export function Force({ allocation: a }: { allocation: Allocation }) {
   if (a.repairing) entries.push({ key: 'end', title: 'End the repair …', hint: 'Its tenant can use the node again.', onSelect: () => setAsked('end') })
   const repair = {
     onDone: () => {
-      say('Its tenant is told.')
+      say('Its tenant was notified.')
       void queries.invalidateQueries({ queryKey: ['allocations'] })
     },
     onClose: () => setAsked(undefined),

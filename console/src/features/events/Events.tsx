@@ -35,7 +35,7 @@ export default function Events() {
     >
       {connection.state !== 'live' && (
         <Note tone="warn" title={connection.state === 'lost' ? 'Not connected: nothing new comes in' : connection.state === 'off' ? 'Events are not yours to read' : 'Connecting'}>
-          {connection.state === 'off' && <p>Your role does not include event:read, so nothing comes in here. The other pages are read anew now and then.</p>}
+          {connection.state === 'off' && <p>Your role does not include event:read, so no events appear here. The other pages refresh now and then.</p>}
           {connection.state === 'lost' && (
             <p>
               For <Elapsed from={new Date(connection.since).toISOString()} />. What is missed meanwhile is fetched as soon as the control plane answers, as long as its stream still holds it. {connection.reason}

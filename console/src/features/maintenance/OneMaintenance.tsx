@@ -30,7 +30,7 @@ export function OneMaintenance({ maintenance: m, onClose }: { maintenance: Maint
   if (asked === 'begin') {
     return (
       <ConfirmDialog {...common('The maintenance has begun.')} title={`Begin the maintenance of ${m.hostname}`} does="Begin" act={() => got(api.POST('/api/v1/admin/maintenances/{maintenance_id}/begin', { params: { path } }))}>
-        <p>The allocation is repairing from now on: its terminals end, and its tenant is told. You do the work, then say that it is finished.</p>
+        <p>The allocation is repairing from now on: its terminals end, and its tenant is notified. Do the work, then mark it as finished.</p>
       </ConfirmDialog>
     )
   }
@@ -44,7 +44,7 @@ export function OneMaintenance({ maintenance: m, onClose }: { maintenance: Maint
   if (asked === 'cancel') {
     return (
       <ReasonDialog {...common('The maintenance is cancelled.')} title={`Cancel the maintenance of ${m.hostname}`} does="Cancel it" act={(reason) => got(api.POST('/api/v1/admin/maintenances/{maintenance_id}/cancel', { params: { path }, body: { reason } }))}>
-        <p>Nothing is done. The tenant is told why.</p>
+        <p>Nothing is done. The tenant is told the reason.</p>
       </ReasonDialog>
     )
   }

@@ -105,7 +105,7 @@ function One({ of, type }: { of: Level; type: string }) {
       {setting && <SetPolicy of={of} type={type} policy={setting.policy} etag={setting.etag} onDone={done('The policy is settled.')} onClose={() => setSetting(undefined)} />}
       {removing && (
         <ConfirmDialog title="Take the policy back" does="Take it back" act={() => takeBack(of, type)} onDone={done('The policy is taken back.')} onClose={() => setRemoving(false)}>
-          <p>From now on only what other levels say counts here. Runs that have begun go on.</p>
+          <p>From now on only the other levels apply here. Runs that have started continue.</p>
         </ConfirmDialog>
       )}
     </Card>

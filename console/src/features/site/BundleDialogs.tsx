@@ -37,7 +37,7 @@ export function UploadBundle({ site, onClose }: Props) {
   return (
     <Dialog title="Upload a bundle" onClose={onClose}>
       <ActForm doing={doing} does="Upload" leave="Cancel" disabled={!file || !!wrong || !!wrongRef(ref)} onClose={onClose}>
-        <p className="text-sm">Machines whose profile uses it run it as root at their first boot. Nothing uses it before a profile is told to.</p>
+        <p className="text-sm">Machines whose profile uses it run it as root at their first boot. Nothing uses it until a profile names it.</p>
         <TextField label="Name and version" required value={ref} onChange={setRef} placeholder="site-setup@2" hint="NAME@VERSION. A version is given once, and its content never changes." error={ref ? wrongRef(ref) : undefined} />
         <div className="flex flex-col gap-1">
           <label htmlFor={id} className="text-sm font-medium">

@@ -92,7 +92,7 @@ function CheckLine({ check }: { check: Check }) {
   return (
     <li className="grid gap-x-4 gap-y-0.5 px-3 py-2 text-sm sm:grid-cols-[5.5rem_11.5rem_minmax(0,1fr)]">
       <span>
-        <Badge tone={check.ok ? 'ok' : skipped ? 'idle' : 'bad'}>{check.ok ? 'well' : skipped ? 'not checked' : 'wrong'}</Badge>
+        <Badge tone={check.ok ? 'ok' : skipped ? 'idle' : 'bad'}>{check.ok ? 'passed' : skipped ? 'not checked' : 'failed'}</Badge>
       </span>
       <span className="font-medium">{titles[check.name]}</span>
       <span className={`min-w-0 break-words ${skipped ? 'text-muted' : ''}`}>

@@ -132,7 +132,7 @@ function Asking({ what, profile: shown, onGone, onClose }: { what: 'status' | 'd
       onDone={() => done(`Profile ${profile.name} is ${enable ? 'enabled' : 'disabled'}.`)}
       onClose={onClose}
     >
-      <p>{enable ? 'New work may be done by this profile again.' : 'New work is not done by this profile any more. Work that is running goes on.'}</p>
+      <p>{enable ? 'This profile can be used for new work again.' : 'This profile is no longer used for new work. Running work continues.'}</p>
     </ConfirmDialog>
   )
 }

@@ -72,7 +72,7 @@ export function SiteForm({ initial, exists, does, send, onClose }: Props) {
       )}
       {moved && (
         <Note tone="warn" title="The MAAS token will have to be written again">
-          A token is only sent to the address that it was given for. Until it is written again, no work goes on at this site.
+          A token is only sent to the address that it was given for. Until you enter it again, no work is done at this site.
         </Note>
       )}
     </ActForm>

@@ -61,7 +61,7 @@ function OneDelivery({ webhook: w, delivery: d, manages, onClose }: { webhook: W
   const again = useMutation({
     mutationFn: () => got(api.POST('/api/v1/projects/{project_id}/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver', { params: { path: { project_id: w.project_id, webhook_id: w.webhook_id, delivery_id: d.delivery_id } } })),
     onSuccess: () => {
-      say('It is told once more.')
+      say('It is being delivered again.')
       void queries.invalidateQueries({ queryKey: ['webhooks'] })
       onClose()
     },

@@ -88,9 +88,9 @@ function Shown({ webhook: w, etag, error }: { webhook: Webhook; etag: string; er
             <Menu
               label="More"
               entries={[
-                { key: 'edit', title: 'Change …', hint: 'Its name, its address, what it is told.', onSelect: ask('edit') },
+                { key: 'edit', title: 'Change …', hint: 'Its name, its address, its events.', onSelect: ask('edit') },
                 { key: 'rotate', title: 'Another secret …', hint: 'For a day both sign.', onSelect: ask('rotate') },
-                ...(off ? [] : [{ key: 'disable', title: 'Disable …', hint: 'It is told nothing until it is enabled.', onSelect: ask('disable') }]),
+                ...(off ? [] : [{ key: 'disable', title: 'Disable …', hint: 'It receives nothing until it is enabled.', onSelect: ask('disable') }]),
                 { key: 'delete', title: 'Delete …', hint: 'With its log.', onSelect: ask('delete') },
               ]}
             />
@@ -102,8 +102,8 @@ function Shown({ webhook: w, etag, error }: { webhook: Webhook; etag: string; er
       {trying.error && <ProblemNote error={trying.error} />}
       {enabling.error && <ProblemNote error={enabling.error} />}
       {off && (
-        <Note tone="bad" title={`It is told nothing: ${w.disabled_reason ?? 'it is disabled'}`}>
-          Mend the receiver, then enable the webhook. What happened meanwhile is not told later.
+        <Note tone="bad" title={`It receives nothing: ${w.disabled_reason ?? 'it is disabled'}`}>
+          Fix the receiver, then enable the webhook. Events in between are not delivered later.
         </Note>
       )}
       {!off && w.failing_since && (
@@ -115,7 +115,7 @@ function Shown({ webhook: w, etag, error }: { webhook: Webhook; etag: string; er
         <Facts
           of={[
             ['Address', <Code key="u">{w.url}</Code>],
-            ['It is told', told(w.kinds)],
+            ['Receives', told(w.kinds)],
             ['Last delivered', <When key="l" at={w.last_delivered_at} />],
             ['Secret made', <When key="s" at={w.secret_rotated_at} />],
             ['Added', <When key="c" at={w.created_at} />],
@@ -138,7 +138,7 @@ function Shown({ webhook: w, etag, error }: { webhook: Webhook; etag: string; er
           }}
           onClose={stop}
         >
-          <p>It is told nothing any more, and what waits for it is given up.</p>
+          <p>It receives nothing any more, and deliveries that are waiting are dropped.</p>
         </ConfirmDialog>
       )}
       {asked?.what === 'delete' && <Delete webhook={w} onDone={readAnew} onClose={stop} />}
