@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func (s *storm) plan() {
 func (s *storm) withdraw() {
 	var of id.Price
 	if err := s.owner.QueryRow(s.t.Context(), `SELECT id FROM sku_prices WHERE sku_id = $1 ORDER BY md5(id::text || $2) LIMIT 1`,
-		s.sku, fmt.Sprint(rapid.Int().Draw(s.r, "which"))).Scan(&of); err != nil {
+		s.sku, strconv.Itoa(rapid.Int().Draw(s.r, "which"))).Scan(&of); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := price.New(s.db, 0).Withdraw(s.t.Context(), of); err != nil && fault.CodeOf(err) != "price_in_force" {

@@ -24,7 +24,8 @@ func TestNothingIsRentedAboveTheLimitThatWasNamed(t *testing.T) {
 		ask  allocation.Ask
 		code string
 	}{
-		{limit(2799, "USD"), "price_above_limit"}, {limit(0, "USD"), "price_above_limit"},
+		{limit(2799, "USD"), "price_above_limit"},
+		{limit(0, "USD"), "price_above_limit"},
 		{limit(999_999, "EUR"), "currency_mismatch"},
 	} {
 		if _, err := w.try(c.ask); fault.CodeOf(err) != c.code {
