@@ -103,6 +103,7 @@ echo
 echo "== money: 100,000 live allocations; a tenant with 10,000 allocations and 240,000 entries in a month"
 bin/withstack -- go test -run '^$' -bench 'BenchmarkEvaluate' -benchtime 5x ./controlplane/internal/money/balance | grep Benchmark
 bin/withstack -- go test -run '^$' -bench 'BenchmarkBalance' -benchtime 200x ./controlplane/internal/money/balance | grep Benchmark
+go test -run '^$' -bench 'BenchmarkPriceChanges' ./controlplane/internal/money/rating | grep Benchmark
 bin/withstack -- go test -run '^$' -bench 'BenchmarkOpenMonth|BenchmarkStatement|BenchmarkCheck' -benchtime 3x ./controlplane/internal/money/statement | grep Benchmark
 bin/withstack -- go test -run '^$' -bench 'BenchmarkCloseMonth' -benchtime 1x ./controlplane/internal/money/statement | grep Benchmark
 echo

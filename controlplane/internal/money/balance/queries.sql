@@ -42,7 +42,11 @@ FROM (
     LEFT JOIN balance_holds h ON h.allocation_id = c.allocation_id AND c.charged_until IS NULL) AS u;
 
 -- name: Standings :many
--- The same as Look for all tenants that are held to a limit.
+-- The same as Look for all tenants that are held to a limit. Each list of prices is read once; OFFSET 0: and so is what is
+-- computed of an allocation.
+WITH lists AS MATERIALIZED (
+    SELECT p.sku_id, p.currency, p.begins, p.prices, p.bases FROM sku_price_lists p WHERE p.meter = 'held'
+)
 SELECT sqlc.embed(b), coalesce(u.accrued, 0)::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
     ceil(coalesce(u.burn, 0) / 10000)::bigint AS burn_minor, coalesce(u.burn, 0)::text AS rate, coalesce(u.live, 0)::bigint AS live,
     coalesce(l.balance_minor, 0)::bigint AS posted_minor
@@ -55,11 +59,19 @@ LEFT JOIN (
             a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
                 AND coalesce(a.expires_at > sqlc.arg(at)::timestamptz, true) AS live,
             CASE WHEN a.active_at IS NULL THEN 0 ELSE
-                allocation_cost(t, a.active_at, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at))
-                - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
+                CASE WHEN t.pricing = 'fixed' THEN usage_cost(r.rate, a.active_at, r.until) - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at))
+                ELSE list_between(l.begins, l.prices, l.bases, r.share, r.origin,
+                    list_moment(a.active_at, coalesce(m.charged_until, a.active_at)), r.listed_until) END
+            END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
-            LEFT JOIN balance_holds h ON h.allocation_id = m.allocation_id AND m.charged_until IS NULL,
-            LATERAL (SELECT allocation_rate(t, sqlc.arg(at)::timestamptz) AS rate) AS r
+            LEFT JOIN balance_holds h ON h.allocation_id = m.allocation_id AND m.charged_until IS NULL
+            LEFT JOIN lists l ON t.pricing = 'follows_list' AND l.sku_id = t.sku_id AND l.currency = t.currency,
+            LATERAL (SELECT least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at) AS until,
+                list_moment(CASE WHEN t.pricing = 'follows_list' THEN a.active_at END, a.active_at) AS origin,
+                list_moment(CASE WHEN t.pricing = 'follows_list' THEN a.active_at END, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at)) AS listed_until,
+                t.paid_share::numeric * t.units AS share,
+                CASE WHEN t.pricing = 'fixed' THEN coalesce(t.price_minor, 0) ELSE list_price_in(l.begins, l.prices, sqlc.arg(at)::timestamptz) END
+                    ::numeric * t.paid_share * t.units AS rate OFFSET 0) AS r
         WHERE m.closed_at IS NULL) AS v
     GROUP BY v.org_id) AS u ON u.org_id = b.org_id
 WHERE b.credit_line_minor IS NOT NULL;

@@ -306,6 +306,9 @@ func (q *Queries) Released(ctx context.Context, arg ReleasedParams) (int64, erro
 }
 
 const standings = `-- name: Standings :many
+WITH lists AS MATERIALIZED (
+    SELECT p.sku_id, p.currency, p.begins, p.prices, p.bases FROM sku_price_lists p WHERE p.meter = 'held'
+)
 SELECT b.org_id, b.payment, b.credit_line_minor, b.low_minor, b.low_seconds, b.release_seconds, b.rearm_percent, b.grace_seconds, b.status, b.since, b.version, b.updated_at, b.updated_by, b.entered_rate, coalesce(u.accrued, 0)::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
     ceil(coalesce(u.burn, 0) / 10000)::bigint AS burn_minor, coalesce(u.burn, 0)::text AS rate, coalesce(u.live, 0)::bigint AS live,
     coalesce(l.balance_minor, 0)::bigint AS posted_minor
@@ -318,11 +321,19 @@ LEFT JOIN (
             a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
                 AND coalesce(a.expires_at > $1::timestamptz, true) AS live,
             CASE WHEN a.active_at IS NULL THEN 0 ELSE
-                allocation_cost(t, a.active_at, least(coalesce(a.release_requested_at, $1::timestamptz), $1::timestamptz, a.expires_at))
-                - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
+                CASE WHEN t.pricing = 'fixed' THEN usage_cost(r.rate, a.active_at, r.until) - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at))
+                ELSE list_between(l.begins, l.prices, l.bases, r.share, r.origin,
+                    list_moment(a.active_at, coalesce(m.charged_until, a.active_at)), r.listed_until) END
+            END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
-            LEFT JOIN balance_holds h ON h.allocation_id = m.allocation_id AND m.charged_until IS NULL,
-            LATERAL (SELECT allocation_rate(t, $1::timestamptz) AS rate) AS r
+            LEFT JOIN balance_holds h ON h.allocation_id = m.allocation_id AND m.charged_until IS NULL
+            LEFT JOIN lists l ON t.pricing = 'follows_list' AND l.sku_id = t.sku_id AND l.currency = t.currency,
+            LATERAL (SELECT least(coalesce(a.release_requested_at, $1::timestamptz), $1::timestamptz, a.expires_at) AS until,
+                list_moment(CASE WHEN t.pricing = 'follows_list' THEN a.active_at END, a.active_at) AS origin,
+                list_moment(CASE WHEN t.pricing = 'follows_list' THEN a.active_at END, least(coalesce(a.release_requested_at, $1::timestamptz), $1::timestamptz, a.expires_at)) AS listed_until,
+                t.paid_share::numeric * t.units AS share,
+                CASE WHEN t.pricing = 'fixed' THEN coalesce(t.price_minor, 0) ELSE list_price_in(l.begins, l.prices, $1::timestamptz) END
+                    ::numeric * t.paid_share * t.units AS rate OFFSET 0) AS r
         WHERE m.closed_at IS NULL) AS v
     GROUP BY v.org_id) AS u ON u.org_id = b.org_id
 WHERE b.credit_line_minor IS NOT NULL
@@ -338,7 +349,8 @@ type StandingsRow struct {
 	PostedMinor  int64
 }
 
-// The same as Look for all tenants that are held to a limit.
+// The same as Look for all tenants that are held to a limit. Each list of prices is read once; OFFSET 0: and so is what is
+// computed of an allocation.
 func (q *Queries) Standings(ctx context.Context, at time.Time) ([]StandingsRow, error) {
 	rows, err := q.db.Query(ctx, standings, at)
 	if err != nil {
