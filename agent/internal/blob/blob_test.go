@@ -80,7 +80,7 @@ func status(code int) http.HandlerFunc {
 // target is a file that is fetched, possibly in several attempts.
 type target struct{ part, notes *os.File }
 
-func newTarget(t *testing.T) target {
+func newTarget(t testing.TB) target {
 	t.Helper()
 	dir := t.TempDir()
 	open := func(name string) *os.File {
