@@ -54,6 +54,7 @@ var moneyErrands = []errand{
 	{"billing-prices-set-wrong", "billing prices set h200-sxm-baremetal-8g --price 3.505"},
 	{"billing-account-show", "billing account show --tenant acme"},
 	{"billing-account-set", "billing account set --tenant acme --currency USD --discount 15"},
+	{"billing-account-set-discount", "billing account set --tenant acme --discount 12"},
 	{"billing-account-set-pricing", "billing account set --tenant acme --currency USD --pricing follows_list"},
 	{"billing-account-set-version", "billing account set --tenant acme --currency USD --discount 15 --if-version 6"},
 	{"billing-account-set-wrong", "billing account set --tenant acme --currency USD --discount 101"},

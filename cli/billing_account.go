@@ -9,6 +9,7 @@ import (
 	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/frame"
 	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/output"
 	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 	"gpuaas/contract/currency"
@@ -67,7 +68,7 @@ func (a *app) accountShowCommand() *cobra.Command {
 func (a *app) accountSetCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "set", short: "Open the billing account of a tenant, or change its discount, for administrators",
-		operations: []string{"put-billing-account"},
+		operations: []string{"put-billing-account", "get-billing-account"},
 		long: "The currency can be set once. What is not given stays as it is. Discount and pricing take effect for\n" +
 			"what is rented from now on: fixed keeps the price of then, follows_list takes each price of the\n" +
 			"list when it begins.",
@@ -82,9 +83,6 @@ func (a *app) accountSetCommand() *cobra.Command {
 			frame.Complete(cmd, "pricing", apiclient.Words("AccountBody.pricing")...)
 			version := cmd.Flags().Int64("if-version", 0, "only if the account still has this version: gpuaas billing account show")
 			return func(s *session, _ []string) error {
-				if err := s.Require("currency"); err != nil {
-					return err
-				}
 				off := math.Round(*discount * 100)
 				if math.IsNaN(off) || off < 0 || off > 10_000 || math.Abs(off-*discount*100) > 1e-6 {
 					return failure.Misuse(s.Cmd, "--discount: must be 0 to 100 percent, with two digits after the point at most")
@@ -92,6 +90,17 @@ func (a *app) accountSetCommand() *cobra.Command {
 				org, err := s.payer(*c)
 				if err != nil {
 					return err
+				}
+				if *code == "" { // an account keeps the one that it has
+					raw, err := apiclient.Read(s.API.GetBillingAccountWithResponse(s.Ctx, org))
+					if err != nil {
+						return err
+					}
+					now, err := output.Decode[apiclient.AccountView](raw)
+					if err != nil {
+						return err
+					}
+					*code = now.Value.Currency
 				}
 				body := apiclient.AccountBody{
 					Currency: *code, Pricing: frame.GivenAs[apiclient.AccountBodyPricing](s.Session, "pricing", pricing),

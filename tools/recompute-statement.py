@@ -28,6 +28,7 @@ if not rows:
 scale = 10 ** max(decimals(r["amount"]) for r in rows)
 month = next(micros(r["to"]) for r in rows if r["kind"] == "opening")
 total, wrong, used = Fraction(0), 0, 0
+began, costs = {}, {}  # of each allocation: its first moment here, and its exact cost so far
 for r in rows:
     booked = Fraction(r["amount"])
     if r["kind"] == "closing":
@@ -35,16 +36,22 @@ for r in rows:
         wrong += total != booked
         continue
     if r["kind"] == "usage":
-        seconds = (micros(r["to"]) - micros(r["from"])) // 1_000_000
-        exact = Fraction(r["unit_hour"]) * int(r["paid_share"]) * int(r["units"]) * seconds / (10_000 * 3600)
-        cost = Fraction(exact * scale // 1, scale)
-        # What was cut off in the month before is carried over, so such a line may be one minor unit more.
-        carried = micros(r["from"]) <= month or r["late"]
-        if cost != -booked and not (carried and abs(cost + booked) <= Fraction(1, scale)):
+        of = r["allocation"]
+        start = began.setdefault(of, micros(r["from"]))
+        # Whole seconds count from the first moment, so that no boundary between two prices loses a part of one.
+        seconds = (micros(r["to"]) - start) // 1_000_000 - (micros(r["from"]) - start) // 1_000_000
+        second = Fraction(r["unit_hour"]) * int(r["paid_share"]) * int(r["units"]) / (10_000 * 3600)
+        before = costs.get(of, Fraction(0))
+        costs[of] = before + second * seconds
+        cost = Fraction(costs[of] * scale // 1 - before * scale // 1, scale)
+        # Parts of a second and of a minor unit that were left in the month before are not in this file.
+        carried = start <= month or r["late"]
+        if cost != -booked and not (carried and abs(cost + booked) <= second + Fraction(1, scale)):
             wrong += 1
-            print(f"{r['allocation']}: {seconds} s cost {float(cost):.2f}, charged are {-float(booked):.2f}")
+            print(f"{of}: {seconds} s cost {float(cost):.2f}, charged are {-float(booked):.2f}")
         else:
-            print(f"{r['name'] or r['allocation']}: {seconds} s x {r['units']} x {r['unit_hour']}/h = {-float(booked):.2f}")
+            share = "" if r["paid_share"] == "10000" else f" x {int(r['paid_share']) / 100:g} %"
+            print(f"{r['name'] or of}: {seconds} s x {r['units']} x {r['unit_hour']}/h{share} = {-float(booked):.2f}")
         used += 1
     total += booked
 print(f"{used} lines of usage, {wrong} wrong")

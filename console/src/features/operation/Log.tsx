@@ -73,7 +73,7 @@ function Read({ where, run, wish }: Part) {
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' })
 
-function Lines({ lines, nothing = 'No line is so.', stick }: { lines: { key: string; line: Line }[]; nothing?: string; stick?: boolean }) {
+function Lines({ lines, nothing = 'There are no lines here.', stick }: { lines: { key: string; line: Line }[]; nothing?: string; stick?: boolean }) {
   const box = useRef<HTMLDivElement>(null)
   const atEnd = useRef(true)
   useEffect(() => {

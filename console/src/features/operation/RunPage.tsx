@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
+import { asRefusal } from '../../api/client'
 import { useParam, useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Card, Code, Facts, Loading, Note, Page, State, TextLink } from '../../ui/basics'
@@ -25,7 +26,8 @@ export default function RunPage() {
   const run = useQuery({
     queryKey: [...runsKey, 'one', id, where.projectId],
     queryFn: () => readRun(where, id),
-    refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : 3_000),
+    // Whoever may not read it is not let in by asking again, and each denial is recorded.
+    refetchInterval: ({ state }) => ((state.data && hasEnded(state.data)) || (state.error && asRefusal(state.error).status === 403) ? false : 3_000),
   })
   const back = <TextLink to="/operations" search={search.project ? { project: search.project } : {}}>Operations</TextLink>
   if (run.data) return <Shown key={id} where={where} run={run.data} problem={run.error} onRetry={() => void run.refetch()} />
