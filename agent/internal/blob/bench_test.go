@@ -1,14 +1,17 @@
 package blob_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -85,14 +88,12 @@ func piped(b *testing.B, address, file, sum string) {
 // origins starts this test program as a server of one file and returns its address.
 func origins(b *testing.B, file string) string {
 	b.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	server := exec.CommandContext(b.Context(), os.Args[0])
+	server.Env = append(os.Environ(), "GPUAAS_TEST_ORIGIN="+file)
+	said, err := server.StdoutPipe()
 	if err != nil {
 		b.Fatal(err)
 	}
-	at := free.Addr().String()
-	_ = free.Close()
-	server := exec.CommandContext(b.Context(), os.Args[0])
-	server.Env = append(os.Environ(), "GPUAAS_TEST_ORIGIN="+at, "GPUAAS_TEST_FILE="+file)
 	if err := server.Start(); err != nil {
 		b.Fatal(err)
 	}
@@ -100,26 +101,27 @@ func origins(b *testing.B, file string) string {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		if c, err := net.Dial("tcp", at); err == nil {
-			_ = c.Close()
-			return "http://" + at + "/file"
-		}
+	at, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
 	}
-	b.Fatal("the server does not listen")
-	return ""
+	return "http://" + strings.TrimSpace(at) + "/file"
 }
 
 // TestMain is the server of the benchmark where the environment says so.
 func TestMain(m *testing.M) {
-	at := os.Getenv("GPUAAS_TEST_ORIGIN")
-	if at == "" {
+	file := os.Getenv("GPUAAS_TEST_ORIGIN")
+	if file == "" {
 		os.Exit(m.Run())
 	}
-	file := os.Getenv("GPUAAS_TEST_FILE")
-	server := http.Server{Addr: at, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		os.Exit(1)
+	}
+	fmt.Println(at.Addr())
+	server := http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) })}
-	if err := server.ListenAndServe(); err != nil {
+	if err := server.Serve(at); err != nil {
 		os.Exit(1)
 	}
 }
