@@ -33,7 +33,7 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		{Title: "SKU", Text: func(v node) string { return v.Sku }},
 		{Title: "REGION", Text: func(v node) string { return v.RegionCode }},
 		{Title: "AGENT", Text: func(v node) string { return v.Agent.ReportedAgentVersion }},
-		{Title: "AGENT", Text: func(v node) string { return badge(v.Agent.Badge) }},
+		{Title: "DRIFT", Text: func(v node) string { return badge(v.Agent.Badge) }},
 		{Title: "LAST CONTACT", Text: func(v node) string { return a.Whenever(v.LastAgentContactAt) }},
 		{Title: "ID", Text: func(v node) string { return v.NodeId.String() }},
 		detail("HELD BECAUSE", a.heldBecause),
