@@ -185,6 +185,7 @@ func TestAReleaseIsUploadedPromotedAndWithdrawn(t *testing.T) {
 func TestWhatIsNoReleaseIsRefused(t *testing.T) {
 	w := newWorld(t)
 	whole := pack(t, "1.4.0", 62)
+	short, script := whole[:len(whole)-9], []byte("#!/bin/sh\n")
 	arm := pack(t, "1.4.0", 183)
 	stranger := newWorld(t)
 	unsigned := w.sign(t, statement("1.4.0", whole))
@@ -196,16 +197,14 @@ func TestWhatIsNoReleaseIsRefused(t *testing.T) {
 		archive []byte
 		code    string
 	}{
-		"unsigned": {unsigned, whole, "agent_release_unsigned"},
-		"changed":  {changed, whole, "agent_release_untrusted"},
-		"stranger": {stranger.sign(t, statement("1.4.0", whole)), whole, "agent_release_untrusted"},
-		"truncated": {w.sign(t, statement("1.4.0", whole[:len(whole)-9])), whole[:len(whole)-9],
-			"agent_release_truncated"},
+		"unsigned":             {unsigned, whole, "agent_release_unsigned"},
+		"changed":              {changed, whole, "agent_release_untrusted"},
+		"stranger":             {stranger.sign(t, statement("1.4.0", whole)), whole, "agent_release_untrusted"},
+		"truncated":            {w.sign(t, statement("1.4.0", short)), short, "agent_release_truncated"},
 		"foreign architecture": {w.sign(t, statement("1.4.0", arm)), arm, "agent_release_foreign_architecture"},
 		"other version":        {w.sign(t, statement("1.4.1", whole)), whole, "agent_release_mismatch"},
-		"no archive": {w.sign(t, statement("1.4.0", []byte("#!/bin/sh\n"))), []byte("#!/bin/sh\n"),
-			"agent_release_broken"},
-		"no order": {w.sign(t, statement("dev", whole)), whole, "agent_release_invalid"},
+		"no archive":           {w.sign(t, statement("1.4.0", script)), script, "agent_release_broken"},
+		"no order":             {w.sign(t, statement("dev", whole)), whole, "agent_release_invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := w.upload(t, c.signed, c.archive); !strings.Contains(string(a.Body), `"`+c.code+`"`) {
