@@ -100,7 +100,7 @@ func (w ArtifactPullBlobWith) Validate() StepProblems {
 	}
 	digested(w.SHA256, &p)
 	sized(w.Bytes, 1, &p)
-	filePath("path", w.Path, &p)
+	filePath(w.Path, &p)
 	fileOwner(w.Owner, w.Group, w.Mode, &p)
 	if w.Parallel < 0 || w.Parallel > 16 {
 		p.add("parallel", "must be between 1 and 16")
@@ -179,7 +179,7 @@ type ArtifactVerifyWith struct {
 // Validate implements StepParams.
 func (w ArtifactVerifyWith) Validate() StepProblems {
 	var p StepProblems
-	filePath("path", w.Path, &p)
+	filePath(w.Path, &p)
 	digested(w.SHA256, &p)
 	sized(w.Bytes, 0, &p)
 	return p

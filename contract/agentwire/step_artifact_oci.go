@@ -119,7 +119,7 @@ func (w ArtifactPullOCIWith) Validate() StepProblems {
 	if w.Files < 0 || w.Files > 10_000_000 {
 		p.add("files", "must be between 1 and 10000000")
 	}
-	filePath("path", w.Path, &p)
+	filePath(w.Path, &p)
 	paced(w.MiBASecond, w.KeepFreeMiB, &p)
 	return p
 }

@@ -134,7 +134,7 @@ const MaxFileBytes = 256 << 10
 // Validate implements StepParams.
 func (w FileRenderWith) Validate() StepProblems {
 	var p StepProblems
-	filePath("path", w.Path, &p)
+	filePath(w.Path, &p)
 	switch w.Action {
 	case "", FileWrite:
 		w.validateContent(&p)
@@ -150,7 +150,8 @@ func (w FileRenderWith) Validate() StepProblems {
 }
 
 // filePath checks that a step may write the file.
-func filePath(at, name string, p *StepProblems) {
+func filePath(name string, p *StepProblems) {
+	const at = "path"
 	before := len(*p)
 	absolute(at, name, p)
 	if len(*p) > before {
@@ -160,7 +161,7 @@ func filePath(at, name string, p *StepProblems) {
 		p.add(at, "must be below one of %s", strings.Join(FileRoots, ", "))
 		return
 	}
-	kept := amid(fileKept, name) || strings.HasPrefix(name, "/etc/ld.so.")
+	kept := amid(fileKept, name) || strings.Contains(name, "/.gpuaas-") || strings.HasPrefix(name, "/etc/ld.so.")
 	if rest, is := strings.CutPrefix(name, fileUnits+"/system/"); is && !kept {
 		unit, _, _ := strings.Cut(rest, "/")
 		kept = keptUnit(strings.TrimSuffix(unit, ".d")) // its settings are as good as the unit

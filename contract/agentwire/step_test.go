@@ -130,6 +130,7 @@ func TestProblemsOfStepsHavePaths(t *testing.T) {
 			`{"path":"/etc/systemd/system.conf","format":"ini"}`:                                                           "path",
 			`{"path":"/etc/cron.d/x","format":"plain"}`:                                                                    "path",
 			`{"path":"/etc/ld.so.preload","format":"plain"}`:                                                               "path",
+			`{"path":"/srv/.gpuaas-a.oci.json","format":"plain"}`:                                                          "path",
 			`{"path":"/etc/demo/../shadow","format":"plain"}`:                                                              "path",
 			`{"path":"/etc/demo/x","format":"lines","template":"a {{b}}","values":{"b":"c"}}`:                              "template",
 			`{"path":"/etc","format":"plain"}`:                                                                             "path",

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,7 +53,17 @@ func (t *transfer) request(ctx context.Context, source, span string) (*http.Resp
 	if span != "" {
 		with.Set("Range", span)
 	}
-	return get(ctx, t.client, source, t.want.Token, with)
+	return get(ctx, t.client, source, t.want.tokenFor(source), with)
+}
+
+// tokenFor is what a source is shown: a mirror is somebody else.
+func (w Want) tokenFor(source string) string {
+	first, err := url.Parse(w.Sources[0])
+	at, second := url.Parse(source)
+	if err != nil || second != nil || first.Scheme != at.Scheme || first.Host != at.Host {
+		return ""
+	}
+	return w.Token
 }
 
 func get(ctx context.Context, client *http.Client, source, token string, with http.Header) (*http.Response, error) {
@@ -72,15 +83,9 @@ func get(ctx context.Context, client *http.Client, source, token string, with ht
 	return answer, nil
 }
 
-// stream reads a file that is given only as a whole, once for all workers, and keeps
-// the parts that are missing. It answers the sum of the part that was asked for.
-func (t *transfer) stream(ctx context.Context, source string, i int, buffer []byte) (uint32, error) {
-	t.whole.Lock()
-	defer t.whole.Unlock()
-	asked, there := t.noted(i)
-	if there {
-		return asked, nil
-	}
+// stream reads a file that is given only as a whole, and keeps the parts that are
+// missing. There is one worker. It answers the sum of the part that was asked for.
+func (t *transfer) stream(ctx context.Context, source string, i int, buffer []byte) (asked uint32, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(t.fetcher.stall(), func() { cancel(errStalled) })

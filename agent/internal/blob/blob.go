@@ -25,7 +25,8 @@ type Want struct {
 	Sources []string // addresses; one that fails is followed by the next
 	SHA256  string   // hexadecimal
 	Bytes   int64
-	// Token is sent as a bearer token to the sources. Empty: none.
+	// Token is sent as a bearer token to the host of the first source, and to no other.
+	// Empty: none.
 	Token string
 	// Parallel is how many parts are on their way at a time. Zero: 4.
 	Parallel int
@@ -122,8 +123,14 @@ func (f Fetcher) Fetch(ctx context.Context, w Want, part, notes *os.File) error 
 func (f Fetcher) from(ctx context.Context, client *http.Client, w Want, sources []string, part, notes *os.File) error {
 	t := &transfer{fetcher: f, client: client, want: w, sources: sources, part: part, notes: notes}
 	err := t.run(ctx)
-	if reasonOf(err) != Mismatch {
-		return err
+	if errors.Is(err, errWhole) {
+		// Whoever reads the file as a whole writes every part, so nobody else may write.
+		w.Parallel, w.Resumed = 1, nil
+		t = &transfer{fetcher: f, client: client, want: w, sources: sources, part: part, notes: notes}
+		err = t.run(ctx)
+	}
+	if err == nil || reasonOf(err) != Mismatch && len(t.have) > 0 {
+		return err // what is there is gone on with
 	}
 	if failure := errors.Join(part.Truncate(0), notes.Truncate(0)); failure != nil {
 		return disk(failure)

@@ -14,7 +14,7 @@ import (
 func (f Fetcher) Small(ctx context.Context, w Want, accept string, most int64) ([]byte, error) {
 	client := f.client()
 	defer client.CloseIdleConnections()
-	var last error
+	var last, down error
 	for _, source := range w.Sources {
 		raw, err := f.small(ctx, client, source, w, accept, most)
 		if err == nil {
@@ -23,7 +23,12 @@ func (f Fetcher) Small(ctx context.Context, w Want, accept string, most int64) (
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		last = err
+		if last = err; reasonOf(err) == Unreachable && down == nil {
+			down = err
+		}
+	}
+	if down != nil {
+		return nil, down
 	}
 	return nil, last
 }
@@ -34,7 +39,7 @@ func (f Fetcher) small(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(f.stall(), func() { cancel(errStalled) }).Stop()
-	answer, err := get(ctx, client, source, w.Token, http.Header{"Accept": {accept}})
+	answer, err := get(ctx, client, source, w.tokenFor(source), http.Header{"Accept": {accept}})
 	if err != nil {
 		return nil, err
 	}

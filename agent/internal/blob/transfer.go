@@ -37,8 +37,8 @@ type transfer struct {
 	over    bool
 	err     error // why it is over; nil: it succeeded
 
-	pace  pace
-	whole sync.Mutex // one at a time reads a file that is given only as a whole
+	pace pace
+	down error // why a source was left that may come back
 }
 
 func (t *transfer) run(ctx context.Context) error {
@@ -114,7 +114,7 @@ func (t *transfer) end(err error) {
 func (t *transfer) hash() (string, error) {
 	whole := sha256.New()
 	buffer := make([]byte, 256<<10)
-	for i := 0; i < t.count(); i++ {
+	for i := range t.count() {
 		for tries := 1; ; tries++ {
 			noted, err := t.await(i)
 			if err != nil {
@@ -257,7 +257,7 @@ func (t *transfer) fetch(ctx context.Context, i int, buffer []byte) (uint32, err
 		before := t.missing(p)
 		wait, err := t.ask(ctx, source, p, buffer)
 		sum := p.sum.Sum32()
-		if errors.Is(err, errWhole) {
+		if errors.Is(err, errWhole) && t.want.Parallel == 1 {
 			sum, err = t.stream(ctx, source, i, buffer)
 		}
 		if err == nil {
@@ -267,17 +267,17 @@ func (t *transfer) fetch(ctx context.Context, i int, buffer []byte) (uint32, err
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
-		case !errors.As(err, &bad) || bad.Reason == NoSpace || bad.Reason == DiskFailed:
+		case errors.Is(err, errWhole), !errors.As(err, &bad), bad.Reason == NoSpace, bad.Reason == DiskFailed:
 			return 0, err
 		case t.missing(p) < before:
 			tries = 0
 		}
 		if tries++; bad.Reason != Unreachable || tries >= mostTries {
-			if !t.leave(at) {
+			if err := t.leave(at, bad); err != nil {
 				return 0, err
 			}
 			// Another source goes on with the same bytes; if it does not have them, the end says so.
-			tries, wait = 0, 0
+			tries = 0
 			continue
 		}
 		if wait == 0 {
@@ -304,17 +304,23 @@ func (t *transfer) source() (int, string) {
 	return t.at, t.sources[t.at]
 }
 
-// leave goes on to the next source, unless another worker did or there is none.
-func (t *transfer) leave(at int) bool {
+// leave goes on to the next source, unless another worker did. Where there is none, it
+// says why: a source that may come back counts more than one that does not have the file.
+func (t *transfer) leave(at int, why *Error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if why.Reason == Unreachable && t.down == nil {
+		t.down = why
+	}
 	switch {
 	case t.at != at:
-		return true
+		return nil
 	case t.at+1 < len(t.sources):
 		t.at++
-		return true
+		return nil
+	case t.down != nil:
+		return t.down
 	default:
-		return false
+		return why
 	}
 }

@@ -41,7 +41,7 @@ type Layer struct {
 }
 
 // Refused is an artifact that is not what this package brings to a machine.
-type Refused struct{ why string }
+type Refused struct{ why string } //nolint:errname // a word of people
 
 func (r *Refused) Error() string { return r.why }
 

@@ -79,7 +79,11 @@ func (u *unpacking) entry(h *tar.Header, from io.Reader) error {
 	if err != nil || name == "." {
 		return err
 	}
-	if u.budget.Files--; u.budget.Files < 0 {
+	u.budget.Files--
+	for at := path.Dir(name); at != "." && !u.ours[at]; at = path.Dir(at) {
+		u.budget.Files-- // a folder that nobody named
+	}
+	if u.budget.Files < 0 {
 		return refuse("it has more files than are allowed")
 	}
 	if u.budget.Bytes -= max(h.Size, 0); u.budget.Bytes < 0 {
@@ -135,7 +139,7 @@ func (u *unpacking) write(h *tar.Header, name string, from io.Reader) error {
 }
 
 // mode drops what gives power: set-id bits, and rights to write for group and others.
-func mode(h *tar.Header) fs.FileMode { return fs.FileMode(h.Mode&0o755) | 0o400 } //nolint:gosec // nine bits
+func mode(h *tar.Header) fs.FileMode { return fs.FileMode(h.Mode&0o755) | 0o400 }
 
 func (u *unpacking) file(h *tar.Header, name string, from io.Reader) error {
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -156,11 +160,28 @@ func (u *unpacking) link(h *tar.Header, name string) error {
 			return refuse("the link %s lies behind another link", name)
 		}
 	}
-	to := path.Join(path.Dir(name), h.Linkname)
-	if path.IsAbs(h.Linkname) || to == ".." || strings.HasPrefix(to, "../") || strings.ContainsRune(h.Linkname, 0) {
+	if leadsOut(name, h.Linkname) {
 		return refuse("the link %s leads to %s, outside of the artifact", name, h.Linkname)
 	}
 	return u.root.Symlink(h.Linkname, name)
+}
+
+// leadsOut says whether a link may lead outside. Only its first steps may go up: what
+// comes after a name depends on whether that is a link itself.
+func leadsOut(name, to string) bool {
+	up, down := strings.Count(name, "/"), false
+	for part := range strings.SplitSeq(to, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if up--; down || up < 0 {
+				return true
+			}
+		default:
+			down = true
+		}
+	}
+	return path.IsAbs(to) || strings.ContainsRune(to, 0)
 }
 
 // second gives a file that is there a second name.
@@ -216,9 +237,13 @@ func (u *unpacking) clear(folder string) error {
 	return nil
 }
 
+// deepest is how many folders a file may lie in.
+const deepest = 64
+
 // inside is the plain form of a name that stays in its folder.
 func inside(name string) (string, error) {
-	bad := name == "" || len(name) > 4000 || path.IsAbs(name) || strings.ContainsRune(name, 0)
+	bad := name == "" || len(name) > 4000 || strings.Count(name, "/") > deepest || path.IsAbs(name) ||
+		strings.ContainsRune(name, 0)
 	for part := range strings.SplitSeq(name, "/") {
 		bad = bad || part == ".."
 	}
@@ -253,7 +278,7 @@ func Sum(ctx context.Context, root *os.Root) (Tree, error) {
 		says := ""
 		switch {
 		case info.Mode().IsRegular():
-			says, err = digestOf(root, name)
+			says, err = digestOf(ctx, root, name)
 			t.Bytes += info.Size()
 		case info.Mode()&fs.ModeSymlink != 0:
 			says, err = root.Readlink(name)
@@ -271,14 +296,14 @@ func Sum(ctx context.Context, root *os.Root) (Tree, error) {
 	return t, nil
 }
 
-func digestOf(root *os.Root, name string) (string, error) {
+func digestOf(ctx context.Context, root *os.Root, name string) (string, error) {
 	f, err := root.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
+	if _, err := io.Copy(sum, reading{ctx, f}); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

@@ -151,21 +151,31 @@ func (p place) read() (content, error) {
 
 func permissions(st *unixStat) os.FileMode { return os.FileMode(st.Mode & 0o777) }
 
-// beside opens a file of the step's own next to the place, which outlives the step.
+// beside opens a file of the step's own next to the place, which outlives the step. One
+// that was given to another account already, by a step that died then, is begun anew:
+// that account may have it open.
 func (p place) beside(suffix string) (*os.File, error) {
+	f, st, err := p.openBeside(suffix, 0)
+	if err != nil || int(st.Uid) == os.Geteuid() {
+		return f, err
+	}
+	_ = f.Close()
+	if err := p.dropBeside(suffix); err != nil {
+		return nil, err
+	}
+	f, _, err = p.openBeside(suffix, unix.O_EXCL)
+	return f, err
+}
+
+func (p place) openBeside(suffix string, more uint64) (*os.File, *unixStat, error) {
 	name := p.ownName(suffix)
 	fd, err := unix.Openat2(int(p.folder.Fd()), name, &unix.OpenHow{
-		Flags: unix.O_RDWR | unix.O_CREAT | unix.O_NONBLOCK | unix.O_CLOEXEC, Mode: 0o600, Resolve: noLinks,
+		Flags: unix.O_RDWR | unix.O_CREAT | unix.O_NONBLOCK | unix.O_CLOEXEC | more, Mode: 0o600, Resolve: noLinks,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open %s beside %s: %w", name, p.path, err)
+		return nil, nil, fmt.Errorf("open %s beside %s: %w", name, p.path, err)
 	}
-	f, st, err := ordinary(os.NewFile(uintptr(fd), name))
-	if err == nil && os.Geteuid() == 0 && st.Uid != 0 {
-		_ = f.Close()
-		return nil, fmt.Errorf("%s beside %s belongs to somebody else: %w", name, p.path, errDenied)
-	}
-	return f, err
+	return ordinary(os.NewFile(uintptr(fd), name))
 }
 
 func (p place) ownName(suffix string) string { return ".gpuaas-" + p.name + suffix }

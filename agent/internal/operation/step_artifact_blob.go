@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"gpuaas/agent/internal/blob"
@@ -183,6 +184,7 @@ func (h pullBlob) bring(
 	if err := errors.Join(give(part, owned), part.Sync()); err != nil {
 		return 0, pathFailure(w.Path, err)
 	}
+	s.point("given")
 	if err := errors.Join(at.putInPlace(partSuffix), at.dropBeside(notesSuffix)); err != nil {
 		return 0, pathFailure(w.Path, err)
 	}
@@ -195,8 +197,11 @@ const every = 10 * time.Second
 
 // tell says in the log how far a transfer is.
 func tell(s *Step, all int64) func(int64) {
+	var mu sync.Mutex
 	said := time.Now()
 	return func(done int64) {
+		mu.Lock()
+		defer mu.Unlock()
 		if time.Since(said) >= every && done < all {
 			said = time.Now()
 			s.Say(agentwire.StreamAgent, fmt.Sprintf("%d of %d bytes are on the node", done, all))

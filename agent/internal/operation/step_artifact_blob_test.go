@@ -79,7 +79,7 @@ func TestAFileIsFetchedOnce(t *testing.T) {
 // Whatever moment a process dies at, the next one ends with the right file and fetches
 // nothing that is there.
 func TestAFetchSurvivesADyingAgent(t *testing.T) {
-	for _, at := range []string{"only:begun", "only:fetched", "only:renamed", "only:applied", "only:done"} {
+	for _, at := range []string{"only:begun", "only:fetched", "only:given", "only:renamed", "only:applied", "only:done"} {
 		t.Run(at, func(t *testing.T) {
 			b, s := newBench(t), newShop(t, 1<<20)
 			pull := step("only", agentwire.StepArtifactPullBlob, s.pull("/srv/a", `,"folders":true`))

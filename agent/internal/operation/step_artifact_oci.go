@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,7 @@ const (
 type madeFolder struct {
 	Reference string                          `json:"reference"` // what was asked for
 	Tree      string                          `json:"tree"`      // what it holds, as one hash
+	Folders   []uint64                        `json:"folders"`   // which folders are the step's, by inode
 	Result    agentwire.ArtifactPullOCIResult `json:"result"`
 }
 
@@ -77,6 +79,11 @@ func (h pullOCI) Check(ctx context.Context, s *Step) (Look, error) {
 		changes.Summary += ", because something in it was changed"
 		return changes, nil
 	}
+	if s.Begun && !s.run.params.Plan { // a process that died may not have come to it
+		if err := at.dropWork(); err != nil {
+			return Look{}, pathFailure(w.Path, err)
+		}
+	}
 	known.Result.Changed = false
 	return Look{Done: true, Output: known.Result, Summary: w.Path + " holds the artifact as it was unpacked"}, nil
 }
@@ -102,7 +109,7 @@ func (h pullOCI) mine(at place) (there bool, known madeFolder, err error) {
 	if raw.exists && json.Unmarshal(raw.bytes, &known) != nil {
 		known = madeFolder{} // it was cut off: the folder is made anew
 	}
-	if there && !raw.exists {
+	if there && !slices.Contains(known.Folders, st.Ino) {
 		return there, known, fail(agentwire.FailurePolicy, "folder_in_use", at.path+" holds what no step unpacked there",
 			"choose another folder, or remove what is there", nil)
 	}
@@ -125,7 +132,7 @@ func (h pullOCI) Apply(ctx context.Context, s *Step) (Result, error) {
 		return Result{}, pathFailure(w.Path, err)
 	}
 	defer at.close()
-	there, _, err := h.mine(at)
+	there, known, err := h.mine(at)
 	if err != nil {
 		return Result{}, err
 	}
@@ -135,9 +142,14 @@ func (h pullOCI) Apply(ctx context.Context, s *Step) (Result, error) {
 	}
 	defer work.Close()
 	made, err := h.make(ctx, s, w, work)
+	var bad *oci.Refused
+	if errors.As(err, &bad) { // no other attempt would do better with what came
+		err = errors.Join(err, at.dropWork())
+	}
 	if err != nil {
 		return Result{}, h.failure(ctx, w, err)
 	}
+	made.Folders = append(made.Folders, known.Folders...)
 	if err := h.place(s, at, there, made); err != nil {
 		return Result{}, pathFailure(w.Path, err)
 	}
@@ -198,8 +210,16 @@ func (h pullOCI) make(
 		return madeFolder{}, err
 	}
 	s.point("unpacked")
+	info, err := work.Stat(oci.TreeFolder)
+	if err != nil {
+		return madeFolder{}, fmt.Errorf("look at what was unpacked: %w", err)
+	}
+	st, ok := info.Sys().(*unixStat)
+	if !ok {
+		return madeFolder{}, errors.New("the folder that was unpacked has no number")
+	}
 	return madeFolder{
-		Reference: w.Reference, Tree: tree.SHA256, Result: agentwire.ArtifactPullOCIResult{
+		Folders: []uint64{st.Ino}, Reference: w.Reference, Tree: tree.SHA256, Result: agentwire.ArtifactPullOCIResult{
 			Path: w.Path, Changed: true, Digest: artifact.Digest, Layers: len(artifact.Layers), Bytes: artifact.Bytes,
 			Files: tree.Files, UnpackedBytes: tree.Bytes,
 		},
@@ -227,10 +247,18 @@ func (h pullOCI) place(s *Step, at place, there bool, made madeFolder) error {
 		return fmt.Errorf("put %s in its place: %w", at.path, err)
 	}
 	s.point("renamed")
-	if err := os.RemoveAll(at.below(at.ownName(workSuffix))); err != nil {
-		return fmt.Errorf("remove what the attempt left: %w", err)
+	if err := at.dropWork(); err != nil {
+		return err
 	}
 	return at.sync()
+}
+
+// dropWork removes the folder of an attempt.
+func (p place) dropWork() error {
+	if err := os.RemoveAll(p.below(p.ownName(workSuffix))); err != nil {
+		return fmt.Errorf("remove what an attempt left: %w", err)
+	}
+	return nil
 }
 
 // failure tells why an artifact was not unpacked.

@@ -108,7 +108,7 @@ func TestUnpackingSurvivesADyingAgent(t *testing.T) {
 				b.notes = b.notes.copy()
 				o := b.run(pull)[0]
 				if !died || o.Status != agentwire.StepSucceeded || !o.Changed || b.Read("/srv/a/new") != "2" ||
-					b.Exists("/srv/a/old") {
+					b.Exists("/srv/a/old") || b.Exists("/srv/.gpuaas-a.oci") {
 					t.Errorf("died %v, %+v", died, o)
 				}
 				if s.Asked(blobs[0]) != 1 {
@@ -149,4 +149,13 @@ func TestArtifactsThatAreNotUnpacked(t *testing.T) {
 	if b.Read("/srv/theirs/file") != "keep me" {
 		t.Error("what somebody else made was changed")
 	}
+	// Neither is a folder that they made where ours was.
+	fresh, _ := s.artifact(t, map[string]string{"a": "2"})
+	wantOutcome(t, b.one(agentwire.StepArtifactPullOCI, s.pull(fresh, "/srv/ours", "")), agentwire.StepSucceeded, true)
+	if err := os.Rename(b.Path("/srv/ours"), b.Path("/srv/moved")); err != nil {
+		t.Fatal(err)
+	}
+	b.Write("/srv/ours/file", "keep me")
+	wantFailure(t, b.one(agentwire.StepArtifactPullOCI, s.pull(fresh, "/srv/ours", "")), "folder_in_use",
+		agentwire.FailurePolicy)
 }

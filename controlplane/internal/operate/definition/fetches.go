@@ -71,7 +71,7 @@ func (d Definition) mayComeFrom(source string) bool {
 	}
 	for _, r := range d.Artifacts.Repositories {
 		if rest, within := strings.CutPrefix(u.Host+u.Path, r); within &&
-			(rest == "" || rest[0] == '/' || rest[0] == '@' || strings.HasSuffix(r, "/")) {
+			(rest == "" || rest[0] == '/' || strings.HasSuffix(r, "/") || rest[0] == '@' && !strings.Contains(rest, "/")) {
 			return true
 		}
 	}

@@ -97,8 +97,10 @@ func TestWhatIsFetchedDependsOnInputsOnly(t *testing.T) {
 		{"${inputs.url}", "${steps.look.path}", "steps.1.with.url"},
 		{`["https://models.example/team/mirror"]`, `["${steps.look.path}"]`, "steps.1.with.mirrors.0"},
 		{"bytes: 7", "bytes: ${steps.look.bytes}", "steps.1.with.bytes"},
-		{`      sha256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`,
-			`      sha256: ${steps.look.sha256}`, "steps.1.with.sha256"},
+		{
+			`      sha256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`,
+			`      sha256: ${steps.look.sha256}`, "steps.1.with.sha256",
+		},
 	} {
 		_, err := Parse(strings.Replace(fetching, c.old, c.new, 1))
 		if err == nil || !strings.Contains(fields(err), c.path+": ${") || !strings.Contains(fields(err), "only inputs") {

@@ -275,10 +275,13 @@ func prefixes(a, b []string) []string {
 }
 
 // Within reports whether a source lies within a prefix: it is the same, or continues
-// it at a boundary. "registry.local/team" does not hold "registry.local/teammate".
+// it at a boundary: a further name of the path, or a digest or a tag at its end.
+// "registry.local/team" does not hold "registry.local/teammate", and a host holds none of
+// its other ports.
 func Within(source, prefix string) bool {
 	rest, ok := strings.CutPrefix(source, prefix)
-	return ok && (rest == "" || strings.HasSuffix(prefix, "/") || strings.ContainsRune("/@:", rune(rest[0])))
+	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(prefix, "/") ||
+		(rest[0] == '@' || rest[0] == ':') && !strings.Contains(rest, "/"))
 }
 
 func yes(v bool) string {
