@@ -65,6 +65,11 @@ func (s *Service) giveable(ctx context.Context, q *agentreleasedb.Queries, r Rel
 	if r.WithdrawnAt != nil {
 		return withdrawn(r)
 	}
+	if !r.By(s.keys) {
+		return fault.New(fault.Conflict, "agent_release_untrusted",
+			"release %s of the agent is signed with the key %s, which is not among nodes.release_keys", r.Version(), r.KeyID).
+			WithRemedy("give a release that is signed with a key of today; or add that key again, if nobody stole it")
+	}
 	if err := allowed(ctx, q, r.Version()); err != nil {
 		return err
 	}
@@ -147,6 +152,9 @@ func (s *Service) Withdraw(ctx context.Context, version, reason string) (Release
 	}
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := agentreleasedb.New(tx)
+		if _, err := q.LockChannels(ctx); err != nil { // in the order in which promotions lock
+			return fmt.Errorf("lock channels: %w", err)
+		}
 		row, err := q.LockRelease(ctx, version)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return missing(version)

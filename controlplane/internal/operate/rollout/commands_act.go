@@ -36,14 +36,12 @@ func (s *Service) Pause(ctx context.Context, of id.Rollout, reason string) (Roll
 	})
 }
 
-// Resume goes on. Failures of before do not pause it again.
+// Resume goes on. The failures that it was paused for do not pause it again.
 func (s *Service) Resume(ctx context.Context, of id.Rollout, reason string) (Rollout, error) {
 	return s.act(ctx, of, "agent_rollout.resume", reason, func(_ context.Context, _ pgx.Tx, _ *reads, r *Rollout) error {
 		if r.Status != Paused || r.PausedCode == pausedApproval {
 			return notNow(*r, "resume")
 		}
-		failures, _ := r.failures()
-		r.Forgiven = int32(failures) //nolint:gosec // at most a few for each node
 		r.Status, r.PausedCode, r.PausedBecause = Running, "", ""
 		return nil
 	})
@@ -111,7 +109,9 @@ func (s *Service) act(ctx context.Context, of id.Rollout, action, reason string,
 		if err := announce(ctx, tx, eventwire.AgentUpgradeChanged, r); err != nil {
 			return err
 		}
-		return outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: workflowID(of), Name: signalName})
+		return outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{
+			WorkflowID: workflowID(of), Name: signalName, Start: start(of),
+		})
 	})
 	if err != nil {
 		return Rollout{}, err

@@ -33,18 +33,18 @@ type Order struct {
 func (s *Service) Preview(ctx context.Context, o Order) (Rollout, []Member, error) {
 	var r Rollout
 	var members []Member
+	if err := s.Released(ctx, o.Version); err != nil {
+		return r, nil, err
+	}
 	err := s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		r, members, err = s.plan(ctx, rolloutdb.New(tx), o)
+		r, members, err = plan(ctx, rolloutdb.New(tx), o)
 		return err
 	})
 	return r, members, err
 }
 
 // plan freezes who is meant. It changes nothing.
-func (s *Service) plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member, error) {
-	if err := s.Released(ctx, o.Version); err != nil {
-		return Rollout{}, nil, err
-	}
+func plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member, error) {
 	labels, err := encoded(o.Target.Labels)
 	if err != nil {
 		return Rollout{}, nil, err
@@ -72,7 +72,10 @@ func (s *Service) plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Roll
 	nodes := make([]candidate, len(rows))
 	meant := 0
 	for i, row := range rows {
-		nodes[i] = candidate{row.ID, row.Hostname, row.SkuID + " " + row.Site, leftAlone(row, r)}
+		nodes[i] = candidate{
+			node: row.ID, hostname: row.Hostname, kind: row.SkuID + " " + row.Site, excluded: leftAlone(row, r),
+			offline: node.Status(row.Status) == node.Offline,
+		}
 		if nodes[i].excluded == "" {
 			meant++
 		}
@@ -137,9 +140,12 @@ func site(s id.Site) string {
 // Begin freezes who is meant, and starts.
 func (s *Service) Begin(ctx context.Context, o Order) (Rollout, error) {
 	var made Rollout
+	if err := s.Released(ctx, o.Version); err != nil {
+		return made, err
+	}
 	err := s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := rolloutdb.New(tx)
-		r, members, err := s.plan(ctx, q, o)
+		r, members, err := plan(ctx, q, o)
 		if err != nil {
 			return err
 		}
@@ -152,9 +158,7 @@ func (s *Service) Begin(ctx context.Context, o Order) (Rollout, error) {
 		if err := announce(ctx, tx, eventwire.AgentUpgradeStarted, made); err != nil {
 			return err
 		}
-		return outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{
-			ID: workflowID(made.ID), Queue: queue, Type: workflowType, Input: Input{ID: made.ID},
-		})
+		return outbox.StartWorkflow(ctx, tx, *start(made.ID))
 	})
 	if postgres.Violates(err, "agent_rollout_targets_live") {
 		return Rollout{}, fault.New(fault.Conflict, "agent_rollout_overlaps",
@@ -165,6 +169,12 @@ func (s *Service) Begin(ctx context.Context, o Order) (Rollout, error) {
 		return Rollout{}, err
 	}
 	return s.Get(ctx, made.ID)
+}
+
+// start is the workflow of a rollout. Whoever acts starts it again, should Temporal have
+// lost it.
+func start(of id.Rollout) *outbox.WorkflowStart {
+	return &outbox.WorkflowStart{ID: workflowID(of), Queue: queue, Type: workflowType, Input: Input{ID: of}}
 }
 
 func insert(ctx context.Context, q *rolloutdb.Queries, r Rollout, members []Member) (Rollout, error) {

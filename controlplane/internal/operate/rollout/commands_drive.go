@@ -28,7 +28,8 @@ const (
 // task to report.
 const (
 	graceAfterBake = 5 * time.Minute
-	graceToReport  = time.Minute
+	graceToReport  = 5 * time.Minute
+	nearTheEnd     = 2 * time.Minute // of its bake, in which an agent must be heard
 )
 
 // look is one look at a rollout, in one transaction.
@@ -60,6 +61,9 @@ func (s *Service) Drive(ctx context.Context, of id.Rollout) (done bool, wait tim
 		}
 		if err := l.inFlight(ctx); err != nil {
 			return err
+		}
+		if l.r.Status == Running && l.update == nil && refused == nil {
+			return nil // somebody resumed it meanwhile: the next look has its update
 		}
 		return l.decide(ctx, refused)
 	})
@@ -107,7 +111,8 @@ func (l *look) inFlight(ctx context.Context) error {
 	for _, row := range rows {
 		before := memberFrom(row.AgentRolloutTarget)
 		after := l.next(before, row)
-		if after.Outcome == Failed && before.Outcome != GoingBack && row.ReportedAgentVersion != before.From {
+		if after.Outcome == Failed && before.Outcome != GoingBack && row.ReportedAgentVersion != before.From &&
+			row.TaskCode != updateRolledBack {
 			if after, err = l.sendBack(ctx, after, after.Detail); err != nil {
 				return err
 			}
@@ -129,6 +134,10 @@ func (l *look) inFlight(ctx context.Context) error {
 	return l.recount(ctx)
 }
 
+// updateRolledBack is what an agent says that went back by itself. One that is told to
+// go back once more would end with the version before that.
+const updateRolledBack = "update_rolled_back"
+
 // backs reports whether nodes that have just got the version give it back.
 func (r Rollout) backs() bool {
 	return r.PausedCode == goingBack || r.PausedCode == pausedFailures && r.Plan.GoBack != backNobody
@@ -140,6 +149,9 @@ func (l *look) next(m Member, row rolloutdb.LiveRow) Member {
 	status := node.Status(row.NodeStatus)
 	if status.Is(node.Out) || status == node.Deleted {
 		return m.ended(Excluded, l.now, "it left the fleet meanwhile: it is %s", row.NodeStatus)
+	}
+	if m.Outcome != GoingBack && status != node.Active && status != node.Offline && status != node.Quarantined {
+		return m.ended(Excluded, l.now, "it is %s now, so nobody knows how it took the version", row.NodeStatus)
 	}
 	if m.Outcome == Updating {
 		return l.updating(m, row, late)
@@ -196,7 +208,6 @@ const waitsForReport = "its update succeeded, and it has not reported the versio
 // baking is the health gate: reported version, an agent that is heard, a certificate
 // that is renewed, and a node that is as schedulable as it was.
 func (l *look) baking(m Member, row rolloutdb.LiveRow, late bool) Member {
-	began := m.BakeUntil.Add(-l.r.Plan.bake())
 	problem := ""
 	switch {
 	case row.ReportedAgentVersion != l.r.Version:
@@ -205,21 +216,26 @@ func (l *look) baking(m Member, row rolloutdb.LiveRow, late bool) Member {
 		return m.ended(Failed, l.now, "its agent fell silent with the version")
 	case l.now.Before(*m.BakeUntil):
 		return m
-	case !row.HeardAt.After(began):
-		problem = "its agent was not heard during the bake time"
+	case !row.HeardAt.After(m.BakeUntil.Add(-min(l.r.Plan.bake(), nearTheEnd))):
+		problem = "its agent was not heard at the end of the bake time"
 	case !row.Certified:
 		problem = "it has no valid certificate"
 	case m.WasSchedulable && !row.Schedulable:
-		problem = "it is not schedulable again"
+		problem = notSchedulable
 	default:
 		return m.ended(Verified, l.now, "")
 	}
-	if late {
+	switch {
+	case late && row.HeldBy != "" && problem == notSchedulable:
+		return m.ended(Excluded, l.now, "it is held by something else, so nobody knows whether it would be schedulable again")
+	case late:
 		return m.ended(Failed, l.now, "%s", problem)
 	}
 	m.Detail = problem
 	return m
 }
+
+const notSchedulable = "it is not schedulable again"
 
 // sendBack gives a node the version back that it had.
 func (l *look) sendBack(ctx context.Context, m Member, why string) (Member, error) {
@@ -308,7 +324,8 @@ func (l *look) decide(ctx context.Context, refused error) error {
 
 // stop pauses a rollout that does harm, and sends back whom the plan says.
 func (l *look) stop(ctx context.Context, failures int64) error {
-	l.r.Status, l.r.PausedCode = Paused, pausedFailures
+	// Whoever resumes has read of these failures, and of no later ones.
+	l.r.Status, l.r.PausedCode, l.r.Forgiven = Paused, pausedFailures, int32(failures) //nolint:gosec // a few a node
 	l.r.PausedBecause = fmt.Sprintf("%d nodes failed up to wave %d", failures, l.r.Wave)
 	if failures == 1 {
 		l.r.PausedBecause = fmt.Sprintf("a node failed in wave %d", l.r.Wave)
@@ -346,6 +363,9 @@ func (l *look) advance(ctx context.Context) error {
 	switch next := l.r.Wave + 1; {
 	case next >= l.r.Waves:
 		l.r.Status, l.r.FinishedAt = Completed, &l.now
+	case l.r.Wave == 0 && l.r.ApprovedWave < next && !l.r.proven():
+		l.r.Status, l.r.PausedCode = Paused, pausedApproval
+		l.r.PausedBecause = "no canary has proven the version; somebody must approve wave 1"
 	case l.r.Plan.Approve && l.r.ApprovedWave < next:
 		l.r.Status, l.r.PausedCode = Paused, pausedApproval
 		l.r.PausedBecause = fmt.Sprintf("wave %d is done; somebody must approve wave %d", l.r.Wave, next)

@@ -138,6 +138,11 @@ func (r Rollout) number(of ...Outcome) (n int64) {
 	return n
 }
 
+// proven reports whether a canary runs the version and is well.
+func (r Rollout) proven() bool {
+	return slices.ContainsFunc(r.Counts, func(c Count) bool { return c.Wave == 0 && c.Outcome == Verified })
+}
+
 // failures are those that count, and those of canaries among them.
 func (r Rollout) failures() (all, canaries int64) {
 	for _, c := range r.Counts {
@@ -181,6 +186,7 @@ type candidate struct {
 	node           id.Node
 	hostname, kind string
 	excluded       string // why it is left alone; empty: it is not
+	offline        bool   // it proves nothing as a canary
 }
 
 // arrange draws canaries of every kind in turn, and puts the others into waves. It
@@ -198,6 +204,9 @@ func arrange(nodes []candidate, p Plan) (waves map[id.Node]int32, count int32) {
 		}
 		byKind[n.kind] = append(byKind[n.kind], n)
 		total++
+	}
+	for _, k := range kinds {
+		slices.SortStableFunc(byKind[k], func(a, b candidate) int { return yes(a.offline) - yes(b.offline) })
 	}
 	canaries := p.Canaries
 	if canaries == 0 {
@@ -227,6 +236,13 @@ func arrange(nodes []candidate, p Plan) (waves map[id.Node]int32, count int32) {
 		return waves, 1
 	}
 	return waves, wave + 1
+}
+
+func yes(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // share is a percentage of a number, rounded up.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,8 @@ type world struct {
 	nodes     []id.Node
 	// takes says how the agent of a node takes the version; empty: well.
 	takes map[id.Node]string
+	// hung are agents that took the version, said so, and say nothing any more.
+	hung map[id.Node]bool
 	// most is how many nodes were seen in flight at once.
 	most int
 }
@@ -52,7 +55,7 @@ func (unsigned) SignEnvelope(context.Context, *agentwire.Envelope) error { retur
 
 func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
-	w := &world{t: t, takes: map[id.Node]string{}}
+	w := &world{t: t, takes: map[id.Node]string{}, hung: map[id.Node]bool{}}
 	w.db, w.owner = postgrestest.NewWithOwner(t)
 	w.queue = agenttask.New(agenttask.QueueConfig{DB: w.db, Signer: unsigned{}, Clock: w.now})
 	w.ctx = auth.With(telemetry.WithCorrelation(t.Context(), "corr"), &auth.Principal{
@@ -117,7 +120,11 @@ func (w *world) begin(plan rollout.Plan) rollout.Rollout {
 // work lets agents do what they were told, each in its way.
 func (w *world) work() {
 	w.t.Helper()
+	silent := slices.AppendSeq([]id.Node{}, maps.Keys(w.hung))
 	for _, n := range w.nodes {
+		if w.hung[n] {
+			continue
+		}
 		e, err := w.queue.Wait(w.ctx, n, 1, 0)
 		if err != nil {
 			w.t.Fatal(err)
@@ -131,8 +138,8 @@ func (w *world) work() {
 		}
 		w.take(n, e, p.Action)
 	}
-	w.exec(`INSERT INTO node_contacts (node_id, last_contact_at) SELECT id, $1 FROM nodes
-		ON CONFLICT (node_id) DO UPDATE SET last_contact_at = excluded.last_contact_at`, w.now())
+	w.exec(`INSERT INTO node_contacts (node_id, last_contact_at) SELECT id, $1 FROM nodes WHERE id <> ALL($2)
+		ON CONFLICT (node_id) DO UPDATE SET last_contact_at = excluded.last_contact_at`, w.now(), silent)
 }
 
 func (w *world) take(n id.Node, e *agentwire.Envelope, action string) {
@@ -149,6 +156,8 @@ func (w *world) take(n id.Node, e *agentwire.Envelope, action string) {
 		result.Error = &agentwire.TaskError{Code: "update_rolled_back", Message: "it crashed three times"}
 	case w.takes[n] == "silent":
 		return
+	case w.takes[n] == "hangs":
+		w.hung[n] = true
 	case w.takes[n] == "wrong version":
 		says = "6.6.6"
 	}
@@ -268,6 +277,64 @@ func TestEachBadVersionIsCaughtByTheCanariesAndTakenBack(t *testing.T) {
 				t.Errorf("it is %s", r.Status)
 			}
 		})
+	}
+}
+
+// An agent that reports and then hangs has proven nothing.
+func TestAVersionThatHangsAfterItsReportIsCaught(t *testing.T) {
+	w := newWorld(t, 6)
+	for _, n := range w.nodes {
+		w.takes[n] = "hangs"
+	}
+	r := w.run(w.begin(rollout.Plan{Canaries: 2}).ID, false)
+	if r.PausedCode != "too_many_failures" || !strings.Contains(r.PausedBecause, "not heard") || w.with(version) != 2 {
+		t.Errorf("%s %q, %d nodes have the version", r.Status, r.PausedBecause, w.with(version))
+	}
+}
+
+// Canaries that cannot be reached prove nothing: somebody must say that it goes on.
+func TestWavesDoNotBeginBeforeACanaryHasProvenTheVersion(t *testing.T) {
+	w := newWorld(t, 6)
+	for _, n := range w.nodes[2:] {
+		w.exec(`UPDATE nodes SET status = 'offline', schedulable = false WHERE id = $1`, n)
+	}
+	r := w.begin(rollout.Plan{Canaries: 2})
+	for _, m := range w.members(r.ID) {
+		if canary := m.Wave != nil && *m.Wave == 0; canary != slices.Contains(w.nodes[:2], m.Node) {
+			t.Errorf("%s, canary %v: nodes that are there come first", m.Hostname, canary)
+		}
+	}
+	w.exec(`UPDATE nodes SET status = 'draining', schedulable = false WHERE id = ANY($1)`, w.nodes[:2])
+	if r = w.run(r.ID, false); r.PausedCode != "awaits_approval" || !strings.Contains(r.PausedBecause, "no canary") {
+		t.Fatalf("%s %s %q", r.Status, r.PausedCode, r.PausedBecause)
+	}
+	if _, err := w.service.Approve(w.ctx, r.ID, "it is known to be good"); err != nil {
+		t.Fatal(err)
+	}
+	if r = w.run(r.ID, false); r.Status != rollout.Completed {
+		t.Errorf("%s %q", r.Status, r.PausedBecause)
+	}
+}
+
+// Nobody forgives a failure by resuming who has not read of it.
+func TestAFailureDuringAPausePausesAgain(t *testing.T) {
+	w := newWorld(t, 6)
+	w.takes[w.nodes[0]] = "crash"
+	r := w.begin(rollout.Plan{Canaries: 1})
+	if _, _, err := w.service.Drive(w.ctx, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.service.Pause(w.ctx, r.ID, "wait"); err != nil {
+		t.Fatal(err)
+	}
+	if r = w.run(r.ID, false); r.PausedCode != "paused_by_operator" {
+		t.Fatalf("%s %q", r.Status, r.PausedCode)
+	}
+	if _, err := w.service.Resume(w.ctx, r.ID, "go"); err != nil {
+		t.Fatal(err)
+	}
+	if r = w.run(r.ID, false); r.PausedCode != "too_many_failures" || w.with(version) != 0 {
+		t.Errorf("%s %q, %d nodes have the version", r.Status, r.PausedBecause, w.with(version))
 	}
 }
 
