@@ -13,6 +13,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 	"gpuaas/controlplane/internal/rent/reservation"
 )
@@ -318,6 +319,13 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 		}
 		if why, is := fault.As(ask.affords(price)); is && price.Refused == nil {
 			price.Refused = &Refusal{Code: why.Code, Message: why.Message, Remedy: why.Remedy}
+		}
+		// What is missing says what there is, which whoever only looks must not read.
+		on := auth.Target{Org: org, Project: ask.Project}
+		if price.Refused != nil && auth.From(ctx).Decide(auth.AllocationUse, on) != auth.Allowed {
+			told := *price.Refused
+			told.Message = "it could not be paid for now"
+			price.Refused = &told
 		}
 		for range ask.Count {
 			c.Cost = c.Cost.with(price, ask.ExpiresIn)

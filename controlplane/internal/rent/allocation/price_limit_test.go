@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/rent/allocation"
 )
 
@@ -35,6 +37,15 @@ func TestNothingIsRentedAboveTheLimitThatWasNamed(t *testing.T) {
 		if err != nil || seen.Cost == nil || seen.Cost.Refused == nil || seen.Cost.Refused.Code != c.code {
 			t.Errorf("explained: %+v, %v", seen.Cost, err)
 		}
+	}
+	// What is missing says what there is: whoever only looks is not told.
+	looks := auth.With(w.ctx, &auth.Principal{
+		ID: "vera", Projects: map[id.Project]auth.ProjectRole{w.project: {Org: w.org, Role: auth.ProjectViewer}},
+	})
+	seen, err := w.service.Explain(looks, limit(0, "USD"))
+	if err != nil || seen.Cost == nil || seen.Cost.Refused == nil ||
+		seen.Cost.Refused.Message != "it could not be paid for now" {
+		t.Errorf("a viewer reads %+v, %v", seen.Cost, err)
 	}
 	if n := w.count(t, `SELECT count(*) FROM allocations`); n != 0 {
 		t.Fatalf("%d were rented", n)
