@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -389,14 +390,13 @@ func (r *replay) takeBack() {
 func signature(key string, at time.Time, nonce string) string {
 	parts := strings.Split(key, ":")
 	if nonce == "" {
-		nonces++
-		nonce = fmt.Sprintf("n%d", nonces)
+		nonce = fmt.Sprintf("n%d", nonces.Add(1))
 	}
 	return fmt.Sprintf(
 		`OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT", oauth_consumer_key="%s", oauth_token="%s", oauth_signature="%%26%s", oauth_nonce="%s", oauth_timestamp="%d"`, parts[0], parts[1], parts[2], nonce, at.Unix())
 }
 
-var nonces int
+var nonces atomic.Int64
 
 func send(t *testing.T, method, target string, form url.Values, header string) answer {
 	t.Helper()

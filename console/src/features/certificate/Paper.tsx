@@ -82,7 +82,7 @@ function Signature({ signed }: { signed: Signed }) {
           ['Key', <Code key="k">{signature.key_id}</Code>],
           ['Value', <Code key="v">{signature.value}</Code>],
           ['Format', <Code key="f">{d.format}</Code>],
-          ['Previous document', d.previous.seq > 0 ? <span key="p">no. {d.previous.seq}, <Code>{d.previous.digest}</Code></span> : <Badge key="p">none: this is the first one of the node</Badge>],
+          ['Previous document', d.previous.seq > 0 ? <span key="p">no. {d.previous.seq}, <Code>{d.previous.digest}</Code></span> : <Badge key="p">the first of this node</Badge>],
         ]}
       />
       <h3 className="mt-4 mb-1 text-sm font-semibold">Verify it without this control plane</h3>

@@ -71,7 +71,7 @@ function Details({ where, run, of: a, step, onClose }: { where: Where; run: Run;
             ['Node', a.hostname],
             ['Step', `${step}, attempt ${a.attempt_number}`],
             [isPackage ? 'Version before' : 'Content before', value(a.before)],
-            [isPackage ? 'Version now' : 'Content now', secret ? 'The node does not tell, because the file holds a secret.' : value(a.after ?? a.digest)],
+            [isPackage ? 'Version now' : 'Content now', secret ? 'The node does not tell: not everybody on it may read the file.' : value(a.after ?? a.digest)],
             ...(isPackage ? [] : [['Size', a.bytes === undefined ? undefined : `${a.bytes} bytes`] as [string, string | undefined]]),
           ]}
         />
