@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -123,20 +122,7 @@ func layer(ctx context.Context, work, tree *os.Root, l Layer, b *Budget) error {
 		return fmt.Errorf("open a layer: %w", err)
 	}
 	defer f.Close()
-	return Put(tree, l, reading{ctx, f}, b)
-}
-
-// reading ends with the step.
-type reading struct {
-	ctx  context.Context //nolint:containedctx // of one call
-	from io.Reader
-}
-
-func (r reading) Read(into []byte) (int, error) {
-	if err := context.Cause(r.ctx); err != nil {
-		return 0, err
-	}
-	return r.from.Read(into)
+	return Put(tree, l, blob.Reader{Ctx: ctx, From: f}, b)
 }
 
 // settle waits until everything in the folder survives a loss of power.

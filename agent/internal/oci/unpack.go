@@ -13,6 +13,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"gpuaas/agent/internal/blob"
 )
 
 // Budget bounds what an artifact may become. It is used up by all layers together.
@@ -303,7 +305,7 @@ func digestOf(ctx context.Context, root *os.Root, name string) (string, error) {
 	}
 	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, reading{ctx, f}); err != nil {
+	if _, err := io.Copy(sum, blob.Reader{Ctx: ctx, From: f}); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

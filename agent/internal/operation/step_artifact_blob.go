@@ -306,22 +306,9 @@ func readFailure(path string, err error) error {
 // sumOf hashes a file from its beginning, until the step ends.
 func sumOf(ctx context.Context, f *os.File) (sum string, size int64, err error) {
 	all := sha256.New()
-	size, err = io.CopyBuffer(all, reading{ctx, f}, make([]byte, 1<<20))
+	size, err = io.CopyBuffer(all, blob.Reader{Ctx: ctx, From: f}, make([]byte, 1<<20))
 	if err != nil {
 		return "", 0, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	return hex.EncodeToString(all.Sum(nil)), size, nil
-}
-
-// reading ends with the step.
-type reading struct {
-	ctx  context.Context //nolint:containedctx // of one call
-	from io.Reader
-}
-
-func (r reading) Read(into []byte) (int, error) {
-	if err := context.Cause(r.ctx); err != nil {
-		return 0, err
-	}
-	return r.from.Read(into)
 }

@@ -34,7 +34,7 @@ const (
 type madeFolder struct {
 	Reference string                          `json:"reference"` // what was asked for
 	Tree      string                          `json:"tree"`      // what it holds, as one hash
-	Folders   []uint64                        `json:"folders"`   // which folders are the step's, by inode
+	Folders   []string                        `json:"folders"`   // which folders are the step's: see identity
 	Result    agentwire.ArtifactPullOCIResult `json:"result"`
 }
 
@@ -56,18 +56,15 @@ func (h pullOCI) Check(ctx context.Context, s *Step) (Look, error) {
 		return Look{}, pathFailure(w.Path, err)
 	}
 	defer at.close()
-	_, known, err := h.mine(at)
+	now, known, err := h.mine(at)
 	if err != nil {
 		return Look{}, err
 	}
-	if known.Reference != w.Reference {
+	if now == "" || known.Reference != w.Reference {
 		return changes, nil
 	}
 	root, err := os.OpenRoot(at.below(at.name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return changes, nil
-	case err != nil:
+	if err != nil {
 		return Look{}, pathFailure(w.Path, err)
 	}
 	defer root.Close()
@@ -88,32 +85,40 @@ func (h pullOCI) Check(ctx context.Context, s *Step) (Look, error) {
 	return Look{Done: true, Output: known.Result, Summary: w.Path + " holds the artifact as it was unpacked"}, nil
 }
 
-// mine refuses a place that holds something the step did not make, and returns what is
-// known of what it did.
-func (h pullOCI) mine(at place) (there bool, known madeFolder, err error) {
-	var st unix.Stat_t
-	err = unix.Fstatat(int(at.folder.Fd()), at.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+// identity tells a folder from any other one that was or will be at its place: numbers of
+// files are given again, moments of birth are not. It is empty where there is none.
+func identity(in *os.File, name string) (string, error) {
+	var st unix.Statx_t
+	err := unix.Statx(int(in.Fd()), name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_BTIME, &st)
 	switch {
 	case errors.Is(err, unix.ENOENT):
+		return "", nil
 	case err != nil:
-		return false, known, pathFailure(at.path, err)
+		return "", fmt.Errorf("look at %s: %w", name, err)
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return false, known, pathFailure(at.path, fmt.Errorf("it is no folder: %w", errDenied))
-	default:
-		there = true
+		return "", fmt.Errorf("%s is no folder: %w", name, errDenied)
+	}
+	return fmt.Sprintf("%d:%d %d %d.%09d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec), nil
+}
+
+// mine refuses a place that holds something the step did not make, and returns which
+// folder is there and what is known of what the step did.
+func (h pullOCI) mine(at place) (now string, known madeFolder, err error) {
+	if now, err = identity(at.folder, at.name); err != nil {
+		return "", known, pathFailure(at.path, err)
 	}
 	raw, err := place{folder: at.folder, name: at.ownName(recordSuffix), path: at.path}.read()
 	if err != nil {
-		return there, known, pathFailure(at.path, err)
+		return "", known, pathFailure(at.path, err)
 	}
 	if raw.exists && json.Unmarshal(raw.bytes, &known) != nil {
 		known = madeFolder{} // it was cut off: the folder is made anew
 	}
-	if there && !slices.Contains(known.Folders, st.Ino) {
-		return there, known, fail(agentwire.FailurePolicy, "folder_in_use", at.path+" holds what no step unpacked there",
+	if now != "" && !slices.Contains(known.Folders, now) {
+		return "", known, fail(agentwire.FailurePolicy, "folder_in_use", at.path+" holds what no step unpacked there",
 			"choose another folder, or remove what is there", nil)
 	}
-	return there, known, nil
+	return now, known, nil
 }
 
 // below is a path to something in the folder of the place that is held open.
@@ -132,7 +137,7 @@ func (h pullOCI) Apply(ctx context.Context, s *Step) (Result, error) {
 		return Result{}, pathFailure(w.Path, err)
 	}
 	defer at.close()
-	there, known, err := h.mine(at)
+	now, _, err := h.mine(at)
 	if err != nil {
 		return Result{}, err
 	}
@@ -149,8 +154,7 @@ func (h pullOCI) Apply(ctx context.Context, s *Step) (Result, error) {
 	if err != nil {
 		return Result{}, h.failure(ctx, w, err)
 	}
-	made.Folders = append(made.Folders, known.Folders...)
-	if err := h.place(s, at, there, made); err != nil {
+	if err := h.place(s, at, now, made); err != nil {
 		return Result{}, pathFailure(w.Path, err)
 	}
 	return Result{
@@ -210,25 +214,26 @@ func (h pullOCI) make(
 		return madeFolder{}, err
 	}
 	s.point("unpacked")
-	info, err := work.Stat(oci.TreeFolder)
-	if err != nil {
-		return madeFolder{}, fmt.Errorf("look at what was unpacked: %w", err)
-	}
-	st, ok := info.Sys().(*unixStat)
-	if !ok {
-		return madeFolder{}, errors.New("the folder that was unpacked has no number")
-	}
 	return madeFolder{
-		Folders: []uint64{st.Ino}, Reference: w.Reference, Tree: tree.SHA256, Result: agentwire.ArtifactPullOCIResult{
+		Reference: w.Reference, Tree: tree.SHA256, Result: agentwire.ArtifactPullOCIResult{
 			Path: w.Path, Changed: true, Digest: artifact.Digest, Layers: len(artifact.Layers), Bytes: artifact.Bytes,
 			Files: tree.Files, UnpackedBytes: tree.Bytes,
 		},
 	}, nil
 }
 
-// place puts the folder in its place. The record comes first: a folder that is there
-// without one was made by somebody else.
-func (h pullOCI) place(s *Step, at place, there bool, made madeFolder) error {
+// place puts the folder in its place, where another one of the step is now, or none. The
+// record comes first and names both: any other folder was made by somebody else.
+func (h pullOCI) place(s *Step, at place, now string, made madeFolder) error {
+	unpacked := at.ownName(workSuffix) + "/" + oci.TreeFolder
+	fresh, err := identity(at.folder, unpacked)
+	if err != nil {
+		return err
+	}
+	made.Folders = []string{fresh}
+	if now != "" {
+		made.Folders = append(made.Folders, now)
+	}
 	raw, err := json.Marshal(made)
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
@@ -239,10 +244,9 @@ func (h pullOCI) place(s *Step, at place, there bool, made madeFolder) error {
 	}
 	s.point("recorded")
 	folder, how := int(at.folder.Fd()), uint(unix.RENAME_NOREPLACE)
-	if there {
+	if now != "" {
 		how = unix.RENAME_EXCHANGE // what was there is removed with the folder of the attempt
 	}
-	unpacked := at.ownName(workSuffix) + "/" + oci.TreeFolder
 	if err := unix.Renameat2(folder, unpacked, folder, at.name, how); err != nil {
 		return fmt.Errorf("put %s in its place: %w", at.path, err)
 	}
