@@ -96,7 +96,7 @@ func (a *app) agentRolloutCommand() *cobra.Command {
 				}
 				return frame.PrintPart(s.Session, a.rolloutNodeColumns(), view.Value.Nodes)
 			}),
-		a.rolloutOrderCommand("start", "Begin", "begin-agent-rollout",
+		a.rolloutOrderCommand("start", "Start a rollout", "begin-agent-rollout",
 			func(s *session, body apiclient.RolloutNewBody) error {
 				return frame.Show(s.Session, a.rolloutColumns())(s.API.BeginAgentRolloutWithResponse(s.Ctx,
 					&apiclient.BeginAgentRolloutParams{}, body))
@@ -124,12 +124,12 @@ func (a *app) agentRolloutCommand() *cobra.Command {
 			}),
 		}),
 		a.rolloutNodesCommand(),
-		a.rolloutAct("pause", "Begin with no further node", func(s *session, id types.UUID, b apiclient.RolloutReasonBody) (
+		a.rolloutAct("pause", "Start no more nodes", func(s *session, id types.UUID, b apiclient.RolloutReasonBody) (
 			apiclient.Answer, error,
 		) {
 			return s.API.PauseAgentRolloutWithResponse(s.Ctx, id, &apiclient.PauseAgentRolloutParams{}, b)
 		}),
-		a.rolloutAct("resume", "Go on after a pause; failures of before do not pause it again",
+		a.rolloutAct("resume", "Go on after a pause; the failures it paused for do not pause it again",
 			func(s *session, id types.UUID, b apiclient.RolloutReasonBody) (apiclient.Answer, error) {
 				return s.API.ResumeAgentRolloutWithResponse(s.Ctx, id, &apiclient.ResumeAgentRolloutParams{}, b)
 			}),

@@ -218,7 +218,7 @@ func (s *Service) registerActs(api *httpapi.API) {
 		})
 	}
 	act("pause", "Begin with no further node of a rollout", "Nodes in flight come to their end.", s.Pause)
-	act("resume", "Let a paused rollout go on", "Failures of before do not pause it again.", s.Resume)
+	act("resume", "Let a paused rollout go on", "The failures that it paused for do not pause it again.", s.Resume)
 	act("approve", "Let the next wave of a rollout begin", "Of a rollout whose plan asks for approval.", s.Approve)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "abort-agent-rollout", Method: http.MethodPost, Path: pathRollout + "/abort", Tag: tag,
