@@ -198,9 +198,9 @@ func TestTokenIsNeverPrinted(t *testing.T) {
 	for op := range f.answers { // not 503: a watch would go on
 		f.answers[op] = refuse(500, "internal", "something went wrong on our side", "report it")
 	}
+	b := newBench(t)
+	b.must("context", "set", "prod", "--url", f.URL, "--token-file", b.tokenFile(canary))
 	for _, e := range errands {
-		b := newBench(t)
-		b.must("context", "set", "prod", "--url", f.URL, "--token-file", b.tokenFile(canary))
 		for _, format := range output.Formats() {
 			got := b.run(append(strings.Fields(e.args), "-o", format)...)
 			if strings.Contains(got.stdout+got.err, canary) {

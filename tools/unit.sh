@@ -7,7 +7,8 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-gotest() { go test -json -vet=off -count=1 -parallel 6 -timeout 20m "$@"; }
+# No symbols: linking 150 programs costs a third less, and traces name lines all the same.
+gotest() { go test -json -vet=off -ldflags=-s -count=1 -parallel 6 -timeout 20m "$@"; }
 raced() { CGO_ENABLED=1 gotest -race "$@"; }
 if (($#)); then
     raced "$@"
