@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"os"
+	"runtime"
 	"time"
 
 	"gpuaas/agent/internal/gpu"
@@ -48,6 +50,9 @@ func logRefused(err error) bool {
 // able adds to what the machine is what this agent can do on it.
 func (a *Agent) able(c agentwire.Capabilities) agentwire.Capabilities {
 	c.StepKinds = operation.StepKinds()
+	facts := map[string]string{agentwire.FactArchitecture: runtime.GOARCH}
+	maps.Copy(facts, c.Facts)
+	c.Facts = facts
 	if a.operations == nil {
 		return c
 	}

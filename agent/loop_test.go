@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +31,8 @@ func TestATaskIsCarriedOutAndReported(t *testing.T) {
 	}
 	r.Await("a report", func(s *planetest.Seen) bool {
 		return len(s.Reports) > 0 && s.Reports[0].Build == testBuild && s.Reports[0].VerifierVersion == 1 &&
-			s.Reports[0].Capabilities.Facts["gpu.vendor"] == "none"
+			s.Reports[0].Capabilities.Facts["gpu.vendor"] == "none" &&
+			s.Reports[0].Capabilities.Facts[agentwire.FactArchitecture] == runtime.GOARCH
 	})
 	testkit.Eventually(r.t, "connected", func() bool {
 		s := r.status()

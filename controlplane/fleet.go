@@ -146,6 +146,11 @@ func (f *fleet) released(ctx context.Context, version string) error {
 	if _, err := f.releases.Get(ctx, version); err != nil {
 		return err
 	}
+	return f.giveable(ctx, version)
+}
+
+// giveable refuses a version of the agent that no node may be given, released or not.
+func (f *fleet) giveable(ctx context.Context, version string) error {
 	_, err := f.releases.Digest(ctx, version)
 	return err
 }

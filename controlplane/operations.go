@@ -28,6 +28,7 @@ func (p *parts) newRuns() {
 	p.fleet.logs = p.operations
 	p.rollouts = rollout.New(rollout.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Prepare: p.fleet.packages.Prepare, Released: p.fleet.released,
+		Giveable: p.fleet.giveable,
 	})
 }
 

@@ -168,6 +168,10 @@ type Capabilities struct {
 	ResolverVersion int64 `json:"resolver_version,omitempty"`
 }
 
+// FactArchitecture is the fact by which an agent says what it is built for, in Go's
+// words. Agents of before do not say it.
+const FactArchitecture = "agent.architecture"
+
 // Disk is one block device.
 type Disk struct {
 	Name       string `json:"name"`

@@ -180,7 +180,7 @@ func (o Options) hardware(hostname string) *agentwire.Hardware {
 func capabilities() agentwire.Capabilities {
 	return agentwire.Capabilities{
 		Facts: map[string]string{
-			agentwire.FactHandover: "1",
+			agentwire.FactHandover: "1", agentwire.FactArchitecture: "amd64",
 			"gpu.vendor":           "nvidia", "gpu.architecture": "simulated", "gpu.driver_series": "simulated",
 			"compute.runtime": "none", "fabric.type": "ethernet", "container.runtime": "other",
 		},

@@ -25,11 +25,16 @@ const (
 	goingBack        = "going_back"
 )
 
-// Pause begins with no further node. Those in flight come to their end.
+// Pause begins with no further node. Orders that no node has fetched are taken back;
+// nodes in flight come to their end.
 func (s *Service) Pause(ctx context.Context, of id.Rollout, reason string) (Rollout, error) {
-	return s.act(ctx, of, "agent_rollout.pause", reason, func(_ context.Context, _ pgx.Tx, _ *reads, r *Rollout) error {
+	return s.act(ctx, of, "agent_rollout.pause", reason, func(ctx context.Context, tx pgx.Tx, q *reads, r *Rollout) error {
 		if r.Status != Running {
 			return notNow(*r, "pause")
+		}
+		l := look{s: s, tx: tx, q: q, r: *r, now: s.Clock()}
+		if err := l.recall(ctx, "its order was taken back, because the rollout was paused"); err != nil {
+			return err
 		}
 		r.Status, r.PausedCode, r.PausedBecause = Paused, pausedByOperator, "somebody paused it: "+reason
 		return nil
@@ -64,6 +69,10 @@ func (s *Service) Abort(ctx context.Context, of id.Rollout, back bool, reason st
 		if r.Status.Over() {
 			return notNow(*r, "abort")
 		}
+		l := look{s: s, tx: tx, q: q, r: *r, now: s.Clock()}
+		if err := l.recall(ctx, "its order was taken back, because the rollout was aborted"); err != nil {
+			return err
+		}
 		if err := q.EndPending(ctx, rolloutdb.EndPendingParams{
 			RolloutID: r.ID, Detail: "the rollout was aborted before it came to this node",
 		}); err != nil {
@@ -74,7 +83,7 @@ func (s *Service) Abort(ctx context.Context, of id.Rollout, back bool, reason st
 			return nil
 		}
 		r.PausedCode = goingBack
-		return s.markBack(ctx, tx, q, *r, 0, "the rollout was aborted")
+		return markBack(ctx, q, *r, 0, "the rollout was aborted")
 	})
 }
 

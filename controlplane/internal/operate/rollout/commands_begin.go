@@ -54,7 +54,8 @@ func plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member
 	}
 	rows, err := q.Candidates(ctx, rolloutdb.CandidatesParams{
 		Channel: optional(o.Target.Channel), Region: optional(o.Target.Region), Site: optional(site(o.Target.Site)),
-		Sku: optional(o.Target.SKU), Pool: optional(o.Target.Pool), Labels: labels, Most: mostNodes + 1,
+		Sku: optional(o.Target.SKU), Pool: optional(o.Target.Pool), Labels: labels, Version: o.Version,
+		Most: mostNodes + 1,
 	})
 	if err != nil {
 		return Rollout{}, nil, fmt.Errorf("list nodes for rollout: %w", err)
@@ -117,10 +118,16 @@ func leftAlone(n rolloutdb.CandidatesRow, r Rollout) string {
 		return "it has no agent yet"
 	case n.ReportedAgentVersion == r.Version:
 		return "it runs the version already"
+	case n.ForeignArchitecture != "":
+		return foreign(n.ForeignArchitecture)
 	case n.Rented && r.Plan.Rented == rentedLeave:
 		return "somebody rents it"
 	}
 	return ""
+}
+
+func foreign(architecture string) string {
+	return "it is of architecture " + architecture + ", for which the release has no package"
 }
 
 func optional(s string) *string {

@@ -39,8 +39,10 @@ type look struct {
 	q      *rolloutdb.Queries
 	r      Rollout
 	now    time.Time
-	update json.RawMessage // parameters of the update
-	last   string          // what failed last
+	update json.RawMessage  // parameters of the update
+	given  map[string]error // why nodes may not be given the versions that they had; nil: they may
+	last   string           // what failed last
+	stuck  []Member         // nodes that may not go back
 }
 
 // Drive looks at a rollout once, and does what is due. It says when to look again.
@@ -51,11 +53,14 @@ func (s *Service) Drive(ctx context.Context, of id.Rollout) (done bool, wait tim
 	}
 	l := look{s: s, now: s.Clock()}
 	refused, err := l.prepare(ctx, r)
+	if err == nil {
+		err = l.lookAtVersions(ctx, of)
+	}
 	if err != nil {
 		return false, 0, err
 	}
 	err = s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		l.tx, l.q, l.last = tx, rolloutdb.New(tx), ""
+		l.tx, l.q, l.last, l.stuck = tx, rolloutdb.New(tx), "", nil
 		if l.r, err = lock(ctx, l.q, of); err != nil || l.r.Status.Over() {
 			return err
 		}
@@ -108,19 +113,22 @@ func (l *look) inFlight(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read nodes in flight: %w", err)
 	}
+	var waiting []waiting
+	busy := int32(0) // nodes that an order is under way to
 	for _, row := range rows {
 		before := memberFrom(row.AgentRolloutTarget)
 		after := l.next(before, row)
-		if after.Outcome == Failed && before.Outcome != GoingBack && row.ReportedAgentVersion != before.From &&
-			row.TaskCode != updateRolledBack {
-			if after, err = l.sendBack(ctx, after, after.Detail); err != nil {
+		if after.Outcome == Failed && !agenttask.Status(row.TaskStatus).Ended() {
+			if err := l.takeBack(ctx, l.tx, before, after.Detail); err != nil {
 				return err
 			}
 		}
+		if after.Outcome == Failed && before.Outcome != GoingBack && row.ReportedAgentVersion != before.From &&
+			row.TaskCode != updateRolledBack {
+			after = after.waitsToGoBack(after.Detail)
+		}
 		if after.Outcome == Baking && before.Outcome == Updating && l.r.backs() {
-			if after, err = l.sendBack(ctx, after, "the rollout goes back"); err != nil {
-				return err
-			}
+			after = after.waitsToGoBack("the rollout goes back")
 		}
 		if after.Failures > before.Failures {
 			l.last = after.Hostname + ": " + after.Detail
@@ -130,6 +138,15 @@ func (l *look) inFlight(ctx context.Context) error {
 				return err
 			}
 		}
+		switch {
+		case after.waits():
+			waiting = append(waiting, newWaiting(after, row))
+		case after.Outcome == Updating || after.Outcome == GoingBack:
+			busy++
+		}
+	}
+	if err := l.goBack(ctx, waiting, busy); err != nil {
+		return err
 	}
 	return l.recount(ctx)
 }
@@ -158,6 +175,9 @@ func (l *look) next(m Member, row rolloutdb.LiveRow) Member {
 	}
 	if m.Outcome == Baking {
 		return l.baking(m, row, late)
+	}
+	if m.waits() {
+		return m
 	}
 	switch task := agenttask.Status(row.TaskStatus); {
 	case task == agenttask.Succeeded && row.ReportedAgentVersion == m.From:
@@ -237,49 +257,13 @@ func (l *look) baking(m Member, row rolloutdb.LiveRow, late bool) Member {
 
 const notSchedulable = "it is not schedulable again"
 
-// sendBack gives a node the version back that it had.
-func (l *look) sendBack(ctx context.Context, m Member, why string) (Member, error) {
-	task, err := l.order(ctx, m, agentwire.SelfUpdateParams{Action: "rollback"},
-		"back-"+m.Task.String())
-	if err != nil {
-		return m, err
-	}
-	deadline := l.now.Add(l.r.Plan.node())
-	m.Outcome, m.Detail, m.Task, m.DeadlineAt, m.FinishedAt = GoingBack, why, task, &deadline, nil
-	return m, nil
-}
-
 func (l *look) order(ctx context.Context, m Member, params any, what string) (id.NodeTask, error) {
 	task, err := l.s.Tasks.Enqueue(ctx, l.tx, agenttask.Request{
 		Node: m.Node, Type: agentwire.TypeSelfUpdate, Params: params, Patience: l.r.Plan.node(),
-		IdempotencyKey: "agent-rollout-" + l.r.ID.String() + "-" + m.Node.String() + "-" + what,
+		IdempotencyKey: workflowID(l.r.ID) + "/" + what,
 		AwaitWorkflow:  workflowID(l.r.ID), AwaitSignal: signalName, Reason: "rollout of the agent " + l.r.Version,
 	})
 	return task.ID, err
-}
-
-// markBack sends nodes of a wave and of later ones back that have the version.
-func (s *Service) markBack(ctx context.Context, tx pgx.Tx, q *rolloutdb.Queries, r Rollout, wave int32, why string,
-) error {
-	l := look{s: s, tx: tx, q: q, r: r, now: s.Clock()}
-	rows, err := q.Touched(ctx, rolloutdb.TouchedParams{RolloutID: r.ID, FromWave: &wave})
-	if err != nil {
-		return fmt.Errorf("read nodes to send back: %w", err)
-	}
-	for _, row := range rows {
-		m := memberFrom(row.AgentRolloutTarget)
-		status := node.Status(row.NodeStatus)
-		if row.ReportedAgentVersion != r.Version || m.Outcome == Updating || status.Is(node.Out) {
-			continue // it does not have the version, or is sent back when it has it
-		}
-		if m, err = l.sendBack(ctx, m, why); err != nil {
-			return err
-		}
-		if err := l.keepMember(ctx, m); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // decide pauses, begins, goes on to the next wave, or ends.
@@ -294,7 +278,6 @@ func (l *look) decide(ctx context.Context, refused error) error {
 			l.r.Status, l.r.FinishedAt, event = Aborted, &l.now, eventwire.AgentRollbackCompleted
 		}
 	case l.r.Status != Running:
-		return nil
 	case fresh > int64(l.r.Plan.MaxFailures) || fresh > 0 && canaries > 0 && l.r.Wave == 0:
 		event = eventwire.AgentUpgradeFailed
 		if err := l.stop(ctx, failures); err != nil {
@@ -310,7 +293,17 @@ func (l *look) decide(ctx context.Context, refused error) error {
 			event = eventwire.AgentUpgradeCompleted
 		}
 	}
-	if l.r.Status == before.Status && l.r.Wave == before.Wave {
+	if before.Status == Running && l.r.Status == Paused {
+		if err := l.recall(ctx, "its order was taken back, because the rollout was paused"); err != nil {
+			return err
+		}
+		if err := l.recount(ctx); err != nil {
+			return err
+		}
+	}
+	l.sayStuck()
+	quiet := l.r.Status == before.Status && l.r.Wave == before.Wave
+	if quiet && l.r.PausedBecause == before.PausedBecause {
 		return nil
 	}
 	counts := l.r.Counts
@@ -319,6 +312,9 @@ func (l *look) decide(ctx context.Context, refused error) error {
 		return err
 	}
 	l.r, l.r.Counts = kept, counts
+	if quiet {
+		return nil
+	}
 	return announce(ctx, l.tx, event, l.r)
 }
 
@@ -340,7 +336,7 @@ func (l *look) stop(ctx context.Context, failures int64) error {
 	case backAll:
 		wave = 0
 	}
-	if err := l.s.markBack(ctx, l.tx, l.q, l.r, wave, "too many nodes failed"); err != nil {
+	if err := markBack(ctx, l.q, l.r, wave, "too many nodes failed"); err != nil {
 		return err
 	}
 	return l.recount(ctx)
@@ -381,7 +377,9 @@ func (l *look) begin(ctx context.Context) error {
 	room := min(int64(l.r.Plan.Parallel)-l.r.number(Updating),
 		int64(l.r.Plan.MaxUnavailable)-l.r.number(Updating, GoingBack)-failed)
 	const mostLooks = 1000
-	rows, err := l.q.Startable(ctx, rolloutdb.StartableParams{RolloutID: l.r.ID, Wave: &l.r.Wave, Most: mostLooks})
+	rows, err := l.q.Startable(ctx, rolloutdb.StartableParams{
+		RolloutID: l.r.ID, Wave: &l.r.Wave, Version: l.r.Version, Most: mostLooks,
+	})
 	if err != nil {
 		return fmt.Errorf("read nodes to begin with: %w", err)
 	}
@@ -415,6 +413,8 @@ func (l *look) ready(m Member, row rolloutdb.StartableRow) (Member, bool) {
 		return m.ended(Excluded, l.now, "it is %s now", row.AgentChannel), false
 	case row.ReportedAgentVersion == l.r.Version:
 		return m.ended(Excluded, l.now, "it runs the version already"), false
+	case row.ForeignArchitecture != "":
+		return m.ended(Excluded, l.now, "%s", foreign(row.ForeignArchitecture)), false
 	case row.Rented && l.r.Plan.Rented == rentedLeave:
 		return m.ended(Excluded, l.now, "somebody rents it now"), false
 	case row.Busy || row.HeldBy != "" || row.OpenTerminal:
@@ -432,7 +432,11 @@ func (l *look) ready(m Member, row rolloutdb.StartableRow) (Member, bool) {
 
 func (l *look) start(ctx context.Context, m Member, row rolloutdb.StartableRow) (Member, error) {
 	m.From, m.WasSchedulable, m.StartedAt = row.ReportedAgentVersion, row.Schedulable, &l.now
-	task, err := l.order(ctx, m, l.update, "update")
+	what := "update"
+	if !m.Task.IsZero() {
+		what = "update-after-" + m.Task.String() // that one was taken back
+	}
+	task, err := l.order(ctx, m, l.update, what)
 	if kind := fault.KindOf(err); err != nil && (kind == fault.Conflict || kind == fault.NotFound) {
 		return m.ended(Excluded, l.now, "it takes no task: %v", err), nil
 	}

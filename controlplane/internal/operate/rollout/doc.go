@@ -11,6 +11,8 @@
 //   - every phase of a node has a deadline, so nothing is being updated for ever;
 //   - more failures than the plan allows pause the rollout at once and, if the plan says
 //     so, send the wave or everything back. A failed node is sent back in any case;
+//   - nodes go back as few at once as they go forward, and never to a version that may
+//     not be given;
 //   - the rows are the state. The workflow only waits and looks again, so whatever is
 //     killed, the next look goes on.
 package rollout

@@ -4,8 +4,13 @@ SELECT n.id, n.hostname, n.status, n.sku_id, n.region_code, n.agent_channel, n.r
     n.desired_agent_version, COALESCE(m.site_id::text, '')::text AS site,
     EXISTS (SELECT FROM allocation_resource_claims c WHERE c.node_id = n.id AND c.ended_at IS NULL)::boolean AS rented,
     COALESCE((SELECT t.rollout_id::text FROM agent_rollout_targets t WHERE t.node_id = n.id
-        AND t.status IN ('pending', 'updating', 'baking', 'returning')), '')::text AS busy_with
+        AND t.status IN ('pending', 'updating', 'baking', 'returning')), '')::text AS busy_with,
+    -- What a node is, by its own word or by the release that it runs; nobody knows of some.
+    CASE WHEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) <> r.architecture
+        THEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) ELSE '' END::text AS foreign_architecture
 FROM nodes n LEFT JOIN node_maas_state m ON m.node_id = n.id
+LEFT JOIN agent_releases b ON b.version = n.reported_agent_version
+LEFT JOIN agent_releases r ON r.version = sqlc.arg(version)
 WHERE n.status <> 'deleted'
   AND (sqlc.narg(channel)::text IS NULL OR n.agent_channel = sqlc.narg(channel))
   AND (sqlc.narg(region)::text IS NULL OR n.region_code = sqlc.narg(region))
@@ -58,8 +63,12 @@ WHERE t.rollout_id = $1 AND t.status IN ('updating', 'baking', 'returning') ORDE
 SELECT sqlc.embed(t), n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
     EXISTS (SELECT FROM allocation_resource_claims a WHERE a.node_id = n.id AND a.ended_at IS NULL)::boolean AS rented,
     EXISTS (SELECT FROM node_tasks k WHERE k.node_id = n.id AND k.status IN ('queued', 'dispatched', 'running'))::boolean AS busy,
-    EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal
+    EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal,
+    CASE WHEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) <> r.architecture
+        THEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) ELSE '' END::text AS foreign_architecture
 FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
+LEFT JOIN agent_releases b ON b.version = n.reported_agent_version
+LEFT JOIN agent_releases r ON r.version = sqlc.arg(version)
 WHERE t.rollout_id = $1 AND t.wave <= $2 AND (t.status = 'pending' OR t.status = 'skipped_offline' AND n.status <> 'offline'
     AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id AND o.rollout_id <> t.rollout_id
         AND o.status IN ('pending', 'updating', 'baking', 'returning')))
@@ -70,11 +79,26 @@ UPDATE agent_rollout_targets SET status = $3, detail = $4, from_version = $5, wa
     failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12
 WHERE rollout_id = $1 AND node_id = $2;
 
--- name: Touched :many
--- What a way back concerns: nodes that were given the version, or may have been.
-SELECT sqlc.embed(t), n.reported_agent_version, n.status AS node_status FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
-WHERE t.rollout_id = $1 AND t.wave >= sqlc.arg(from_wave) AND t.status IN ('updating', 'baking', 'verified', 'failed')
-ORDER BY t.node_id;
+-- name: MarkBack :exec
+-- The nodes that have the version wait for their turn to go back.
+UPDATE agent_rollout_targets t SET status = 'returning', detail = sqlc.arg(detail), deadline_at = NULL, finished_at = NULL
+FROM nodes n
+WHERE n.id = t.node_id AND t.rollout_id = sqlc.arg(rollout_id) AND t.wave >= sqlc.arg(from_wave)
+  AND t.status IN ('baking', 'verified', 'failed') AND n.reported_agent_version = sqlc.arg(version)::text
+  AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id AND o.rollout_id <> t.rollout_id
+      AND o.status IN ('pending', 'updating', 'baking', 'returning'));
+
+-- name: VersionsBefore :many
+SELECT DISTINCT from_version FROM agent_rollout_targets
+WHERE rollout_id = $1 AND status IN ('updating', 'baking', 'returning') AND from_version <> '';
+
+-- name: Unfetched :many
+-- Nodes whose order nobody has fetched, ever.
+SELECT t.* FROM agent_rollout_targets t JOIN node_tasks k ON k.id = t.task_id
+WHERE t.rollout_id = $1 AND t.status = 'updating' AND k.status = 'queued' AND k.attempt = 0 ORDER BY t.node_id;
+
+-- name: TaskStatus :one
+SELECT status FROM node_tasks WHERE id = $1;
 
 -- name: EndPending :exec
 UPDATE agent_rollout_targets SET status = 'excluded', detail = $2, finished_at = clock_timestamp()

@@ -43,8 +43,10 @@ type world struct {
 	takes map[id.Node]string
 	// hung are agents that took the version, said so, and say nothing any more.
 	hung map[id.Node]bool
-	// most is how many nodes were seen in flight at once.
-	most int
+	// most is how many nodes were seen in flight at once, and on their way back.
+	most, mostBack int
+	// refused are versions that no node may be given.
+	refused map[string]error
 }
 
 func (w *world) now() time.Time { return time.Now().Add(w.more) }
@@ -55,7 +57,7 @@ func (unsigned) SignEnvelope(context.Context, *agentwire.Envelope) error { retur
 
 func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
-	w := &world{t: t, takes: map[id.Node]string{}, hung: map[id.Node]bool{}}
+	w := &world{t: t, takes: map[id.Node]string{}, hung: map[id.Node]bool{}, refused: map[string]error{}}
 	w.db, w.owner = postgrestest.NewWithOwner(t)
 	w.queue = agenttask.New(agenttask.QueueConfig{DB: w.db, Signer: unsigned{}, Clock: w.now})
 	w.ctx = auth.With(telemetry.WithCorrelation(t.Context(), "corr"), &auth.Principal{
@@ -81,6 +83,7 @@ func (w *world) restart() {
 				Signature: []byte("x"),
 			})
 		},
+		Giveable: func(_ context.Context, v string) error { return w.refused[v] },
 		Released: func(_ context.Context, v string) error {
 			if v != version {
 				return fault.New(fault.NotFound, "agent_release_not_found", "there is no release %s", v)
@@ -185,12 +188,13 @@ func (w *world) run(of id.Rollout, kill bool) rollout.Rollout {
 		if _, _, err := w.service.Drive(w.ctx, of); err != nil {
 			w.t.Fatal(err)
 		}
-		var flying int
-		if err := w.owner.QueryRow(w.ctx, `SELECT count(*) FROM agent_rollout_targets WHERE rollout_id = $1
-			AND status = 'updating'`, of).Scan(&flying); err != nil {
+		var flying, back int
+		if err := w.owner.QueryRow(w.ctx, `SELECT count(*) FILTER (WHERE status = 'updating'),
+			count(*) FILTER (WHERE status = 'returning' AND deadline_at IS NOT NULL)
+			FROM agent_rollout_targets WHERE rollout_id = $1`, of).Scan(&flying, &back); err != nil {
 			w.t.Fatal(err)
 		}
-		w.most = max(w.most, flying)
+		w.most, w.mostBack = max(w.most, flying), max(w.mostBack, back)
 		w.work()
 		r, err := w.service.Get(w.ctx, of)
 		if err != nil {

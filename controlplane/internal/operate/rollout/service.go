@@ -15,6 +15,8 @@ import (
 // Tasks gives nodes their update; agenttask.Commands implements it.
 type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
+	// Withdraw cancels what an owner told a node.
+	Withdraw(ctx context.Context, tx pgx.Tx, node id.Node, owner, reason string) error
 }
 
 // Config is what a service is made of.
@@ -26,6 +28,9 @@ type Config struct {
 	Prepare func(ctx context.Context, node id.Node, params json.RawMessage) (json.RawMessage, error)
 	// Released refuses a version that was never released, or may not be given.
 	Released func(ctx context.Context, version string) error
+	// Giveable refuses a version that no node may be given, released or not: one that is
+	// blocked, withdrawn or below the floor.
+	Giveable func(ctx context.Context, version string) error
 	// Clock is time.Now except in tests.
 	Clock func() time.Time
 }

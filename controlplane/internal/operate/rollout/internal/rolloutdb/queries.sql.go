@@ -18,19 +18,25 @@ SELECT n.id, n.hostname, n.status, n.sku_id, n.region_code, n.agent_channel, n.r
     n.desired_agent_version, COALESCE(m.site_id::text, '')::text AS site,
     EXISTS (SELECT FROM allocation_resource_claims c WHERE c.node_id = n.id AND c.ended_at IS NULL)::boolean AS rented,
     COALESCE((SELECT t.rollout_id::text FROM agent_rollout_targets t WHERE t.node_id = n.id
-        AND t.status IN ('pending', 'updating', 'baking', 'returning')), '')::text AS busy_with
+        AND t.status IN ('pending', 'updating', 'baking', 'returning')), '')::text AS busy_with,
+    -- What a node is, by its own word or by the release that it runs; nobody knows of some.
+    CASE WHEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) <> r.architecture
+        THEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) ELSE '' END::text AS foreign_architecture
 FROM nodes n LEFT JOIN node_maas_state m ON m.node_id = n.id
+LEFT JOIN agent_releases b ON b.version = n.reported_agent_version
+LEFT JOIN agent_releases r ON r.version = $1
 WHERE n.status <> 'deleted'
-  AND ($1::text IS NULL OR n.agent_channel = $1)
-  AND ($2::text IS NULL OR n.region_code = $2)
-  AND ($3::uuid IS NULL OR m.site_id = $3::uuid)
-  AND ($4::text IS NULL OR n.sku_id = $4)
-  AND ($5::text IS NULL OR n.pool = $5)
-  AND ($6::jsonb IS NULL OR n.labels @> $6::jsonb)
-ORDER BY n.region_code COLLATE "C", site, n.hostname COLLATE "C", n.id LIMIT $7
+  AND ($2::text IS NULL OR n.agent_channel = $2)
+  AND ($3::text IS NULL OR n.region_code = $3)
+  AND ($4::uuid IS NULL OR m.site_id = $4::uuid)
+  AND ($5::text IS NULL OR n.sku_id = $5)
+  AND ($6::text IS NULL OR n.pool = $6)
+  AND ($7::jsonb IS NULL OR n.labels @> $7::jsonb)
+ORDER BY n.region_code COLLATE "C", site, n.hostname COLLATE "C", n.id LIMIT $8
 `
 
 type CandidatesParams struct {
+	Version string
 	Channel *string
 	Region  *string
 	Site    *string
@@ -52,11 +58,13 @@ type CandidatesRow struct {
 	Site                 string
 	Rented               bool
 	BusyWith             string
+	ForeignArchitecture  string
 }
 
 // The nodes that a target means, whatever may be done to them.
 func (q *Queries) Candidates(ctx context.Context, arg CandidatesParams) ([]CandidatesRow, error) {
 	rows, err := q.db.Query(ctx, candidates,
+		arg.Version,
 		arg.Channel,
 		arg.Region,
 		arg.Site,
@@ -84,6 +92,7 @@ func (q *Queries) Candidates(ctx context.Context, arg CandidatesParams) ([]Candi
 			&i.Site,
 			&i.Rented,
 			&i.BusyWith,
+			&i.ForeignArchitecture,
 		); err != nil {
 			return nil, err
 		}
@@ -426,6 +435,33 @@ func (q *Queries) LockRollout(ctx context.Context, argID id.Rollout) (AgentRollo
 	return i, err
 }
 
+const markBack = `-- name: MarkBack :exec
+UPDATE agent_rollout_targets t SET status = 'returning', detail = $1, deadline_at = NULL, finished_at = NULL
+FROM nodes n
+WHERE n.id = t.node_id AND t.rollout_id = $2 AND t.wave >= $3
+  AND t.status IN ('baking', 'verified', 'failed') AND n.reported_agent_version = $4::text
+  AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id AND o.rollout_id <> t.rollout_id
+      AND o.status IN ('pending', 'updating', 'baking', 'returning'))
+`
+
+type MarkBackParams struct {
+	Detail    string
+	RolloutID id.Rollout
+	FromWave  *int32
+	Version   string
+}
+
+// The nodes that have the version wait for their turn to go back.
+func (q *Queries) MarkBack(ctx context.Context, arg MarkBackParams) error {
+	_, err := q.db.Exec(ctx, markBack,
+		arg.Detail,
+		arg.RolloutID,
+		arg.FromWave,
+		arg.Version,
+	)
+	return err
+}
+
 const rollout = `-- name: Rollout :one
 SELECT id, version, status, target, plan, waves, wave, paused_because, paused_code, forgiven, approved_wave, reason, requested_by, created_at, updated_at, finished_at, row_version FROM agent_rollouts WHERE id = $1
 `
@@ -549,17 +585,22 @@ const startable = `-- name: Startable :many
 SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
     EXISTS (SELECT FROM allocation_resource_claims a WHERE a.node_id = n.id AND a.ended_at IS NULL)::boolean AS rented,
     EXISTS (SELECT FROM node_tasks k WHERE k.node_id = n.id AND k.status IN ('queued', 'dispatched', 'running'))::boolean AS busy,
-    EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal
+    EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal,
+    CASE WHEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) <> r.architecture
+        THEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) ELSE '' END::text AS foreign_architecture
 FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
+LEFT JOIN agent_releases b ON b.version = n.reported_agent_version
+LEFT JOIN agent_releases r ON r.version = $3
 WHERE t.rollout_id = $1 AND t.wave <= $2 AND (t.status = 'pending' OR t.status = 'skipped_offline' AND n.status <> 'offline'
     AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id AND o.rollout_id <> t.rollout_id
         AND o.status IN ('pending', 'updating', 'baking', 'returning')))
-ORDER BY t.status, t.wave, t.node_id LIMIT $3
+ORDER BY t.status, t.wave, t.node_id LIMIT $4
 `
 
 type StartableParams struct {
 	RolloutID id.Rollout
 	Wave      *int32
+	Version   string
 	Most      int32
 }
 
@@ -573,12 +614,18 @@ type StartableRow struct {
 	Rented               bool
 	Busy                 bool
 	OpenTerminal         bool
+	ForeignArchitecture  string
 }
 
 // Nodes of a wave, or of an earlier one, that may be begun with. Those that were
 // offline come after the others.
 func (q *Queries) Startable(ctx context.Context, arg StartableParams) ([]StartableRow, error) {
-	rows, err := q.db.Query(ctx, startable, arg.RolloutID, arg.Wave, arg.Most)
+	rows, err := q.db.Query(ctx, startable,
+		arg.RolloutID,
+		arg.Wave,
+		arg.Version,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -610,6 +657,7 @@ func (q *Queries) Startable(ctx context.Context, arg StartableParams) ([]Startab
 			&i.Rented,
 			&i.Busy,
 			&i.OpenTerminal,
+			&i.ForeignArchitecture,
 		); err != nil {
 			return nil, err
 		}
@@ -621,55 +669,77 @@ func (q *Queries) Startable(ctx context.Context, arg StartableParams) ([]Startab
 	return items, nil
 }
 
-const touched = `-- name: Touched :many
-SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, n.reported_agent_version, n.status AS node_status FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
-WHERE t.rollout_id = $1 AND t.wave >= $2 AND t.status IN ('updating', 'baking', 'verified', 'failed')
-ORDER BY t.node_id
+const taskStatus = `-- name: TaskStatus :one
+SELECT status FROM node_tasks WHERE id = $1
 `
 
-type TouchedParams struct {
-	RolloutID id.Rollout
-	FromWave  *int32
+func (q *Queries) TaskStatus(ctx context.Context, argID id.NodeTask) (string, error) {
+	row := q.db.QueryRow(ctx, taskStatus, argID)
+	var status string
+	err := row.Scan(&status)
+	return status, err
 }
 
-type TouchedRow struct {
-	AgentRolloutTarget   AgentRolloutTarget
-	ReportedAgentVersion string
-	NodeStatus           string
-}
+const unfetched = `-- name: Unfetched :many
+SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at FROM agent_rollout_targets t JOIN node_tasks k ON k.id = t.task_id
+WHERE t.rollout_id = $1 AND t.status = 'updating' AND k.status = 'queued' AND k.attempt = 0 ORDER BY t.node_id
+`
 
-// What a way back concerns: nodes that were given the version, or may have been.
-func (q *Queries) Touched(ctx context.Context, arg TouchedParams) ([]TouchedRow, error) {
-	rows, err := q.db.Query(ctx, touched, arg.RolloutID, arg.FromWave)
+// Nodes whose order nobody has fetched, ever.
+func (q *Queries) Unfetched(ctx context.Context, rolloutID id.Rollout) ([]AgentRolloutTarget, error) {
+	rows, err := q.db.Query(ctx, unfetched, rolloutID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []TouchedRow
+	var items []AgentRolloutTarget
 	for rows.Next() {
-		var i TouchedRow
+		var i AgentRolloutTarget
 		if err := rows.Scan(
-			&i.AgentRolloutTarget.RolloutID,
-			&i.AgentRolloutTarget.NodeID,
-			&i.AgentRolloutTarget.Hostname,
-			&i.AgentRolloutTarget.Kind,
-			&i.AgentRolloutTarget.Wave,
-			&i.AgentRolloutTarget.Status,
-			&i.AgentRolloutTarget.Detail,
-			&i.AgentRolloutTarget.FromVersion,
-			&i.AgentRolloutTarget.WasSchedulable,
-			&i.AgentRolloutTarget.TaskID,
-			&i.AgentRolloutTarget.Failures,
-			&i.AgentRolloutTarget.StartedAt,
-			&i.AgentRolloutTarget.DeadlineAt,
-			&i.AgentRolloutTarget.BakeUntil,
-			&i.AgentRolloutTarget.FinishedAt,
-			&i.ReportedAgentVersion,
-			&i.NodeStatus,
+			&i.RolloutID,
+			&i.NodeID,
+			&i.Hostname,
+			&i.Kind,
+			&i.Wave,
+			&i.Status,
+			&i.Detail,
+			&i.FromVersion,
+			&i.WasSchedulable,
+			&i.TaskID,
+			&i.Failures,
+			&i.StartedAt,
+			&i.DeadlineAt,
+			&i.BakeUntil,
+			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const versionsBefore = `-- name: VersionsBefore :many
+SELECT DISTINCT from_version FROM agent_rollout_targets
+WHERE rollout_id = $1 AND status IN ('updating', 'baking', 'returning') AND from_version <> ''
+`
+
+func (q *Queries) VersionsBefore(ctx context.Context, rolloutID id.Rollout) ([]string, error) {
+	rows, err := q.db.Query(ctx, versionsBefore, rolloutID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var from_version string
+		if err := rows.Scan(&from_version); err != nil {
+			return nil, err
+		}
+		items = append(items, from_version)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
