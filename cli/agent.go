@@ -16,7 +16,30 @@ func (a *app) agentCommand() *cobra.Command {
 	return a.noun(noun{
 		use: "agent", short: "The agents of the fleet: their releases, channels and rollouts", group: groupMachines,
 		long: "Which agent one node has: gpuaas node agent NODE.",
-	}, a.agentReleaseCommand(), a.agentRolloutCommand(), a.agentChannelCommand())
+	}, a.agentReleaseCommand(), a.agentRolloutCommand(), a.agentChannelCommand(), a.agentVersionsCommand())
+}
+
+func (a *app) agentVersionsCommand() *cobra.Command {
+	type group = apiclient.FleetviewAgentGroup
+	columns := []table.Column[group]{
+		{Title: "VERSION", Text: func(v group) string { return v.Version }},
+		{Title: "CHANNEL", Text: func(v group) string { return string(v.Channel) }},
+		{Title: "DRIFT", Text: func(v group) string { return badge(apiclient.NodeAgentViewBadge(v.Badge)) }},
+		{Title: "NODES", Text: func(v group) string { return strconv.FormatInt(v.Nodes, 10) }},
+	}
+	return a.verb(verb{
+		use: "versions", short: "Count the nodes by the version of their agents", operations: []string{"get-fleet-agents"},
+		long: "Nodes in service by version, channel and drift. Which ones they are: gpuaas node list --agent-version VERSION.",
+		flags: func(cmd *cobra.Command) action {
+			f := listing.AddFlags(cmd, 0)
+			return func(s *session, _ []string) error {
+				return listing.Print(s.Session, f, listing.Listing[apiclient.FleetviewAgentGroup]{
+					Columns: columns,
+					Fetch:   func(listing.Page) (apiclient.Answer, error) { return s.API.GetFleetAgentsWithResponse(s.Ctx) },
+				})
+			}
+		},
+	})
 }
 
 func (a *app) agentReleaseColumns() []table.Column[apiclient.AgentreleaseView] {

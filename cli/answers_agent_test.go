@@ -42,6 +42,7 @@ var agentErrands = []errand{
 	{"agent-release-floor", "agent release floor 1.2.0 --reason leaks"},
 	{"agent-release-refused", "agent release refused"},
 	{"agent-channels", "agent channels"},
+	{"agent-versions", "agent versions"},
 	{"agent-rollout-preview", "agent rollout preview 1.4.0 --channel stable --site dc1 --label fabric=ib0 --reason try"},
 	{"agent-rollout-preview-json", "agent rollout preview 1.4.0 --reason try -o json"},
 	{"agent-rollout-start", "agent rollout start 1.4.0 --canaries 3 --bake 600 --go-back all --approve --reason try"},
@@ -69,6 +70,9 @@ func agentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc 
 		"get-refused-agent-versions": answer(200, `{"floor":`+agentFloorJSON+`,"blocked":[`+
 			agentBlockJSON+`]}`),
 		"list-agent-channels": pageOf(agentChannelJSON),
+		"get-fleet-agents": answer(200, `{"as_of":"2026-03-04T05:06:07Z","total":3,"items":[`+
+			`{"version":"1.4.0","channel":"stable","badge":"current","nodes":2},`+
+			`{"version":"dev","channel":"unassigned","badge":"unknown_build","nodes":1}]}`),
 		"preview-agent-rollout": answer(200, `{"waves":5,"total":2,`+rolloutPlanJSON+`,"nodes":[`+rolloutNodeJSON+
 			`,{"node_id":"`+nodeID+`","hostname":"c07u32","wave":-1,"outcome":"excluded","detail":"somebody rents it",`+
 			`"from_version":""}]}`),

@@ -265,6 +265,8 @@ func (a *app) nodeListCommand() *cobra.Command {
 			mode := f.String("onboarded", "", "only nodes that were onboarded so: manual or maas")
 			drift := f.String("drift", "", "only nodes whose agent is so, such as version_drift")
 			agent := f.String("agent", "", "only nodes whose agent is so: current, drift or unknown_build")
+			agentVersion := f.String("agent-version", "", "only nodes whose agent reports this version")
+			channel := f.String("agent-channel", "", "only nodes of this channel: stable, candidate, pinned or unassigned")
 			held := f.String("held", "", "only nodes that are kept out of scheduling (true), or are not (false)")
 			tainted := f.String("tainted", "", "only nodes that are not proven clean (true), or the others (false)")
 			sort := f.String("sort", "",
@@ -277,6 +279,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 			frame.Complete(cmd, "held", apiclient.Words("list-nodes.held")...)
 			frame.Complete(cmd, "tainted", apiclient.Words("list-nodes.tainted")...)
 			frame.Complete(cmd, "agent", apiclient.Words("list-nodes.agent")...)
+			frame.Complete(cmd, "agent-channel", apiclient.Words("list-nodes.agent_channel")...)
 			frame.Complete(cmd, "onboarded", apiclient.Words("list-nodes.onboarding_mode")...)
 			frame.Complete(cmd, "drift", driftStates()...)
 			l := listing.AddFlags(cmd, 0)
@@ -290,6 +293,8 @@ func (a *app) nodeListCommand() *cobra.Command {
 					OnboardingMode: frame.GivenAs[apiclient.ListNodesParamsOnboardingMode](s.Session, "onboarded", mode),
 					DriftState:     frame.GivenAs[apiclient.ListNodesParamsDriftState](s.Session, "drift", drift),
 					Agent:          frame.GivenAs[apiclient.ListNodesParamsAgent](s.Session, "agent", agent),
+					AgentVersion:   frame.Given(s.Session, "agent-version", agentVersion),
+					AgentChannel:   frame.GivenAs[apiclient.ListNodesParamsAgentChannel](s.Session, "agent-channel", channel),
 					Held:           frame.GivenAs[apiclient.ListNodesParamsHeld](s.Session, "held", held),
 					Tainted:        frame.GivenAs[apiclient.ListNodesParamsTainted](s.Session, "tainted", tainted),
 					Sort:           frame.GivenAs[apiclient.ListNodesParamsSort](s.Session, "sort", sort),

@@ -124,7 +124,7 @@ func (a *app) nodeUpdateCommand() *cobra.Command {
 			gpus := f.Int32("gpus", 0, "number of its GPUs")
 			rack := f.String("rack", "", "the rack that it stands in; empty for unknown")
 			pool := f.String("pool", "", "the pool it belongs to; empty for the general pool")
-			channel := f.String("agent-channel", "", "which releases of the agent it receives: stable, candidate or pinned")
+			channel := f.String("agent-channel", "", "which releases of the agent it follows: stable, candidate, pinned or unassigned")
 			version := f.String("agent-version", "", "which agent it should run; empty for any")
 			delivery := f.String("agent-delivery", "", "how a new agent version is installed: reimage, manual_install or rebootstrap")
 			frame.Complete(cmd, "agent-channel", apiclient.Words("NodeChangeBody.agent_channel")...)

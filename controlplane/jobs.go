@@ -61,6 +61,9 @@ func (p *parts) onMachines() []reconciliation.Jobs {
 	return out
 }
 
+// fleetview reads the whole fleet.
+func (p *parts) fleetview() *fleetview.Service { return fleetview.New(p.db, p.jobFamilies(), nil) }
+
 // jobFamilies are the kinds of jobs, as the view of the fleet counts and shows them.
 func (p *parts) jobFamilies() []fleetview.Family {
 	out := make([]fleetview.Family, len(p.jobs))

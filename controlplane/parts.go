@@ -25,7 +25,6 @@ import (
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/certificate"
-	"gpuaas/controlplane/internal/fleet/fleetview"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/price"
 	"gpuaas/controlplane/internal/fleet/signer"
@@ -157,6 +156,7 @@ func (p *parts) observe() error {
 	}
 	_, err := outbox.ObserveStats(p.db)
 	return errors.Join(err, node.ObserveStats(p.db), agenttask.ObserveStats(p.db), p.reconciliations.ObserveStats(),
+		p.fleetview().ObserveStats(), rollout.ObserveStats(p.db),
 		job.ObserveStats(p.db), allocation.ObserveStats(p.db), balance.ObserveStats(p.db), statement.ObserveStats(p.db))
 }
 
@@ -287,7 +287,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.fleet.skus.Register(api)
 	price.New(p.db, p.cfg.Billing.PriceNotice).Register(api)
 	p.fleet.nodes.Register(api)
-	fleetview.New(p.db, p.jobFamilies(), nil).Register(api)
+	p.fleetview().Register(api)
 	p.fleet.signers.Register(api)
 	p.fleet.releases.Register(api)
 	p.rollouts.Register(api)

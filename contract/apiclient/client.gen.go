@@ -1076,6 +1076,23 @@ const (
 	FindingStateOpen      FindingState = "open"
 )
 
+// Defines values for FleetviewAgentGroupBadge.
+const (
+	FleetviewAgentGroupBadgeCertRepair   FleetviewAgentGroupBadge = "cert_repair"
+	FleetviewAgentGroupBadgeConfigDrift  FleetviewAgentGroupBadge = "config_drift"
+	FleetviewAgentGroupBadgeCurrent      FleetviewAgentGroupBadge = "current"
+	FleetviewAgentGroupBadgeOutdated     FleetviewAgentGroupBadge = "outdated"
+	FleetviewAgentGroupBadgeUnknownBuild FleetviewAgentGroupBadge = "unknown_build"
+)
+
+// Defines values for FleetviewAgentGroupChannel.
+const (
+	FleetviewAgentGroupChannelCandidate  FleetviewAgentGroupChannel = "candidate"
+	FleetviewAgentGroupChannelPinned     FleetviewAgentGroupChannel = "pinned"
+	FleetviewAgentGroupChannelStable     FleetviewAgentGroupChannel = "stable"
+	FleetviewAgentGroupChannelUnassigned FleetviewAgentGroupChannel = "unassigned"
+)
+
 // Defines values for FleetviewSpotDriftState.
 const (
 	FleetviewSpotDriftStateCertificateOnlyRepairNeeded FleetviewSpotDriftState = "certificate_only_repair_needed"
@@ -2957,6 +2974,14 @@ const (
 	ListNodesParamsDriftStateInSync                      ListNodesParamsDriftState = "in_sync"
 	ListNodesParamsDriftStateUnknown                     ListNodesParamsDriftState = "unknown"
 	ListNodesParamsDriftStateVersionDrift                ListNodesParamsDriftState = "version_drift"
+)
+
+// Defines values for ListNodesParamsAgentChannel.
+const (
+	ListNodesParamsAgentChannelCandidate  ListNodesParamsAgentChannel = "candidate"
+	ListNodesParamsAgentChannelPinned     ListNodesParamsAgentChannel = "pinned"
+	ListNodesParamsAgentChannelStable     ListNodesParamsAgentChannel = "stable"
+	ListNodesParamsAgentChannelUnassigned ListNodesParamsAgentChannel = "unassigned"
 )
 
 // Defines values for ListNodesParamsAgent.
@@ -6709,6 +6734,39 @@ type FleetviewAgentCounts struct {
 
 	// UnknownBuild Nobody can tell what the agent was built of, or there is none yet.
 	UnknownBuild int64 `json:"unknown_build"`
+}
+
+// FleetviewAgentGroup defines model for FleetviewAgentGroup.
+type FleetviewAgentGroup struct {
+	// Badge How the agents are shown: their drift in a word.
+	Badge FleetviewAgentGroupBadge `json:"badge"`
+
+	// Channel Which releases the nodes follow.
+	Channel FleetviewAgentGroupChannel `json:"channel"`
+	Nodes   int64                      `json:"nodes"`
+
+	// Version As the agents report it; empty: they never enrolled.
+	//
+	// Examples: 1.4.0
+	Version string `json:"version"`
+}
+
+// FleetviewAgentGroupBadge How the agents are shown: their drift in a word.
+type FleetviewAgentGroupBadge string
+
+// FleetviewAgentGroupChannel Which releases the nodes follow.
+type FleetviewAgentGroupChannel string
+
+// FleetviewAgents defines model for FleetviewAgents.
+type FleetviewAgents struct {
+	// AsOf When it was so; nothing here is older.
+	AsOf time.Time `json:"as_of"`
+
+	// Items By version, channel and badge; the version that most nodes run comes first.
+	Items []FleetviewAgentGroup `json:"items"`
+
+	// Total Nodes in service.
+	Total int64 `json:"total"`
 }
 
 // FleetviewFindingCounts defines model for FleetviewFindingCounts.
@@ -14634,6 +14692,12 @@ type ListNodesParams struct {
 	// DriftState Only nodes whose agent is so.
 	DriftState *ListNodesParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
 
+	// AgentVersion Only nodes whose agent reports this version.
+	AgentVersion *string `form:"agent_version,omitempty" json:"agent_version,omitempty"`
+
+	// AgentChannel Only nodes that follow these releases.
+	AgentChannel *ListNodesParamsAgentChannel `form:"agent_channel,omitempty" json:"agent_channel,omitempty"`
+
 	// Agent Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is one of these, but those that are retired, being removed or deleted: they have no agent to speak of, and are left out.
 	Agent *ListNodesParamsAgent `form:"agent,omitempty" json:"agent,omitempty"`
 
@@ -14661,6 +14725,9 @@ type ListNodesParamsOnboardingMode string
 
 // ListNodesParamsDriftState defines parameters for ListNodes.
 type ListNodesParamsDriftState string
+
+// ListNodesParamsAgentChannel defines parameters for ListNodes.
+type ListNodesParamsAgentChannel string
 
 // ListNodesParamsAgent defines parameters for ListNodes.
 type ListNodesParamsAgent string
@@ -17029,6 +17096,12 @@ func (c *Client) GetFleetSummaryWithResponse(ctx context.Context, params *GetFle
 	return call[FleetviewSummary](ctx, c, r, edit)
 }
 
+// GetFleetAgentsWithResponse is GET /api/v1/admin/fleet/agents: Count the nodes in service by version, channel and drift of their agents
+func (c *Client) GetFleetAgentsWithResponse(ctx context.Context, edit ...RequestEditorFn) (*Response[FleetviewAgents], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/fleet/agents")
+	return call[FleetviewAgents](ctx, c, r, edit)
+}
+
 // GetFleetMapWithResponse is GET /api/v1/admin/fleet/map: Show every node with what tells at a glance how it is
 func (c *Client) GetFleetMapWithResponse(ctx context.Context, params *GetFleetMapParams, edit ...RequestEditorFn) (*Response[FleetviewMap], error) {
 	r := newRequest(http.MethodGet, "/api/v1/admin/fleet/map")
@@ -17420,6 +17493,8 @@ func (c *Client) ListNodesWithResponse(ctx context.Context, params *ListNodesPar
 		r.query("schedulable", params.Schedulable, false)
 		r.query("onboarding_mode", params.OnboardingMode, false)
 		r.query("drift_state", params.DriftState, false)
+		r.query("agent_version", params.AgentVersion, false)
+		r.query("agent_channel", params.AgentChannel, false)
 		r.query("agent", params.Agent, false)
 		r.query("held", params.Held, false)
 		r.query("tainted", params.Tainted, false)

@@ -941,6 +941,19 @@ var enums = map[string][]string{
 		"mutate",
 		"disrupt",
 	},
+	"FleetviewAgentGroup.badge": {
+		"current",
+		"outdated",
+		"config_drift",
+		"cert_repair",
+		"unknown_build",
+	},
+	"FleetviewAgentGroup.channel": {
+		"stable",
+		"candidate",
+		"pinned",
+		"unassigned",
+	},
 	"FleetviewSpot.drift_state": {
 		"in_sync",
 		"version_drift",
@@ -2297,6 +2310,12 @@ var enums = map[string][]string{
 		"current",
 		"drift",
 		"unknown_build",
+	},
+	"list-nodes.agent_channel": {
+		"stable",
+		"candidate",
+		"pinned",
+		"unassigned",
 	},
 	"list-nodes.drift_state": {
 		"in_sync",

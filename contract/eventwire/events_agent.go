@@ -10,6 +10,8 @@ const (
 	AgentUpgradeCompleted  Type = "agent.upgrade.completed"
 	AgentUpgradeFailed     Type = "agent.upgrade.failed"
 	AgentRollbackCompleted Type = "agent.rollback.completed"
+	AgentNodeFailed        Type = "agent.upgrade.node_failed"
+	AgentNodeReturned      Type = "agent.rollback.node_returned"
 )
 
 // AgentRollout is the payload of events about releases on their way to many nodes.
@@ -20,6 +22,17 @@ type AgentRollout struct {
 	Wave      int32  `json:"wave" doc:"the one under way; 0: the canaries"`
 	Waves     int32  `json:"waves"`
 	Because   string `json:"because" doc:"why it is paused or goes back"`
+}
+
+// AgentRolloutNode is the payload of events about a node of a rollout.
+type AgentRolloutNode struct {
+	RolloutID string `json:"rollout_id" format:"uuid"`
+	NodeID    string `json:"node_id" format:"uuid"`
+	Hostname  string `json:"hostname"`
+	Version   string `json:"version" doc:"that the rollout brings"`
+	From      string `json:"from_version" doc:"that the node ran before"`
+	Wave      int32  `json:"wave" doc:"0: a canary"`
+	Because   string `json:"because"`
 }
 
 // What can happen to a release of the agent.
@@ -48,5 +61,8 @@ func agentEvents() []Definition {
 		{AgentUpgradeCompleted, "All nodes of a rollout of the agent have their outcome.", AgentRollout{}},
 		{AgentUpgradeFailed, "A rollout of the agent is paused, because too many nodes failed.", AgentRollout{}},
 		{AgentRollbackCompleted, "A rollout of the agent was ended, and no node of it is in flight any more.", AgentRollout{}},
+		{AgentNodeFailed, "A node took a release of the agent badly.", AgentRolloutNode{}},
+		{AgentNodeReturned, "A node of a rollout runs the version of before again.", AgentRolloutNode{}},
+		{AgentDriftChanged, "After a report of an agent, its drift is another.", AgentDrift{}},
 	}
 }

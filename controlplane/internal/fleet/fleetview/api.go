@@ -176,5 +176,13 @@ func (s *Service) Register(api *httpapi.API) {
 		}
 		return &httpapi.Plain[Map]{Body: m}, nil
 	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-fleet-agents", Method: http.MethodGet, Path: path + "/agents", Tag: tag,
+		Summary: "Count the nodes in service by version, channel and drift of their agents",
+		Access:  httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[Agents], error) {
+		found, err := s.Agents(ctx)
+		return &httpapi.Plain[Agents]{Body: found}, err
+	})
 	s.list(api.OpenAPI().Components.Schemas)
 }

@@ -67,3 +67,15 @@ ORDER BY j.requested_at, j.id;
 
 -- name: Sites :many
 SELECT id, name, region_code, deleted_at FROM maas_sites ORDER BY name, id;
+
+-- name: Agents :many
+-- Nodes in service by the agent that they run. Those that the answer does not tell
+-- apart share one row.
+SELECT n.agent_channel, n.reported_agent_version, n.reported_agent_commit,
+    COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '')::text AS wanted_agent_version,
+    COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after, n.verifier_version,
+    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, count(*) AS nodes
+FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel
+WHERE NOT node_is(n.status, 'out') AND n.status <> 'deleted'
+GROUP BY n.agent_channel, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, h.version,
+    n.verifier_version, n.certificate_not_after > sqlc.arg(now)::timestamptz;

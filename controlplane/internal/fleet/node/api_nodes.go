@@ -111,6 +111,8 @@ type ListInput struct {
 	Schedulable    string   `query:"schedulable" enum:"true,false" doc:"Only nodes that are schedulable, or are not."`
 	OnboardingMode Mode     `query:"onboarding_mode" enum:"manual,maas" doc:"Only nodes that were onboarded so."`
 	Drift          Drift    `query:"drift_state" doc:"Only nodes whose agent is so."`
+	AgentVersion   string   `query:"agent_version" maxLength:"64" doc:"Only nodes whose agent reports this version."`
+	AgentChannel   Channel  `query:"agent_channel" doc:"Only nodes that follow these releases."`
 	Narrowed
 }
 
@@ -136,6 +138,7 @@ func (in ListInput) filter() (Filter, error) {
 	f := Filter{
 		SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Search: strings.ToLower(in.Q),
 		Rack: optional(in.Rack), Pool: optional(in.Pool), Mode: in.OnboardingMode, Drift: in.Drift,
+		AgentVersion: in.AgentVersion, AgentChannel: in.AgentChannel,
 		Schedulable: Wanted(in.Schedulable), Agent: in.Agent, Held: Wanted(in.Held), Tainted: Wanted(in.Tainted),
 	}
 	var err error

@@ -35,7 +35,11 @@ func (s *Service) report(ctx context.Context, node id.Node, r agentwire.Report) 
 	if err := checkSaid(r.Build, seen); err != nil {
 		return err
 	}
-	if same, err := s.said(ctx, node, r, seen); err != nil || same {
+	known, err := s.Detail(ctx, node)
+	if err != nil {
+		return err
+	}
+	if same, err := said(known, r, seen); err != nil || same {
 		return err
 	}
 	return s.inChange(asAgent(ctx, node), func(ctx context.Context, c change) error {
@@ -58,6 +62,9 @@ func (s *Service) report(ctx context.Context, node id.Node, r agentwire.Report) 
 		}
 		after, err := c.inspected(ctx, nodeFrom(row), seen)
 		if err != nil {
+			return err
+		}
+		if err := c.tellDrift(ctx, known, after, s.now()); err != nil {
 			return err
 		}
 		return c.record(ctx, after, entry{
@@ -102,11 +109,7 @@ func hasNUL(document json.RawMessage) bool {
 // said says whether a report differs from what is stored. The database
 // normalises JSON, so said decodes and encodes the stored JSON before it
 // compares.
-func (s *Service) said(ctx context.Context, node id.Node, r agentwire.Report, seen inspection) (bool, error) {
-	n, err := s.Detail(ctx, node)
-	if err != nil {
-		return false, err
-	}
+func said(n Node, r agentwire.Report, seen inspection) (bool, error) {
 	if n.ReportedAgentVersion != r.Build.Version || n.ReportedAgentCommit != r.Build.Commit ||
 		n.VerifierVersion != r.VerifierVersion ||
 		n.Inspection == nil || n.HardwareSaid != (r.Hardware != nil) {
@@ -114,7 +117,7 @@ func (s *Service) said(ctx context.Context, node id.Node, r agentwire.Report, se
 	}
 	var known agentwire.Capabilities
 	if err := json.Unmarshal(n.Inspection, &known); err != nil {
-		return false, fmt.Errorf("decode inspection of node %s: %w", node, err)
+		return false, fmt.Errorf("decode inspection of node %s: %w", n.ID, err)
 	}
 	again, err := inspectionOf(known)
 	return bytes.Equal(again.found, seen.found), err

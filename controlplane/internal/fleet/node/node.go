@@ -237,6 +237,9 @@ const (
 
 var badges = []Badge{BadgeCurrent, BadgeOutdated, BadgeConfigDrift, BadgeCertRepair, BadgeUnknownBuild}
 
+// Badges lists them all.
+func Badges() []Badge { return append([]Badge{}, badges...) }
+
 // Badge says how an agent is shown.
 func (b Build) Badge(now time.Time) Badge {
 	if b.Unknown() {

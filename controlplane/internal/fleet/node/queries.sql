@@ -66,6 +66,8 @@ WHERE n.id > sqlc.arg(floor)::uuid
   AND (sqlc.narg(site_id)::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = sqlc.narg(site_id)::uuid)
     OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = sqlc.narg(site_id)::uuid AND o.completed_at IS NULL
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
+  AND (sqlc.narg(agent_version)::text IS NULL OR n.reported_agent_version = sqlc.narg(agent_version))
+  AND (sqlc.narg(agent_channel)::text IS NULL OR n.agent_channel = sqlc.narg(agent_channel))
   AND (sqlc.narg(drift)::text IS NULL OR sqlc.narg(drift)::text = a.drift)
   AND (sqlc.narg(agent)::text IS NULL OR sqlc.narg(agent)::text = CASE
     WHEN node_is(n.status, 'out') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)

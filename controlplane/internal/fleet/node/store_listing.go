@@ -28,6 +28,8 @@ type Filter struct {
 	Schedulable    *bool
 	Mode           Mode
 	Drift          Drift
+	AgentVersion   string
+	AgentChannel   Channel
 	Agent          AgentState
 	Held           *bool
 	Tainted        *bool
@@ -155,7 +157,7 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 		Schedulable:    f.Schedulable,
 		OnboardingMode: optional(f.Mode),
 		Drift:          optional(f.Drift), Agent: optional(f.Agent), Held: f.Held, Tainted: f.Tainted, Now: s.now(),
-		PageSize: page.Limit,
+		AgentVersion: optional(f.AgentVersion), AgentChannel: optional(f.AgentChannel), PageSize: page.Limit,
 	}
 	if len(f.Labels) > 0 {
 		labels, err := labelsOf(f.Labels)

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -134,7 +135,7 @@ func (l *look) inFlight(ctx context.Context) error {
 			l.last = after.Hostname + ": " + after.Detail
 		}
 		if after != before {
-			if err := l.keepMember(ctx, after); err != nil {
+			if err := errors.Join(l.keepMember(ctx, after), l.tell(ctx, before, after)); err != nil {
 				return err
 			}
 		}

@@ -108,3 +108,9 @@ WHERE rollout_id = $1 AND status IN ('pending', 'skipped_offline');
 UPDATE agent_rollouts SET status = $2, wave = $3, paused_because = $4, paused_code = $5, forgiven = $6, approved_wave = $7,
     finished_at = $8, updated_at = clock_timestamp(), row_version = row_version + 1
 WHERE id = $1 RETURNING *;
+
+-- name: CountRollouts :many
+-- A paused rollout is not changed until somebody acts.
+SELECT status, count(*)::bigint AS rollouts,
+    GREATEST(EXTRACT(epoch FROM clock_timestamp() - min(updated_at)), 0)::double precision AS oldest_seconds
+FROM agent_rollouts WHERE status NOT IN ('completed', 'aborted') GROUP BY status;

@@ -12,6 +12,59 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
+const agents = `-- name: Agents :many
+SELECT n.agent_channel, n.reported_agent_version, n.reported_agent_commit,
+    COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '')::text AS wanted_agent_version,
+    COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after, n.verifier_version,
+    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, count(*) AS nodes
+FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel
+WHERE NOT node_is(n.status, 'out') AND n.status <> 'deleted'
+GROUP BY n.agent_channel, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, h.version,
+    n.verifier_version, n.certificate_not_after > $1::timestamptz
+`
+
+type AgentsRow struct {
+	AgentChannel         string
+	ReportedAgentVersion string
+	ReportedAgentCommit  string
+	WantedAgentVersion   string
+	CertificateNotAfter  time.Time
+	VerifierVersion      int64
+	VerifiersWanted      int64
+	Nodes                int64
+}
+
+// Nodes in service by the agent that they run. Those that the answer does not tell
+// apart share one row.
+func (q *Queries) Agents(ctx context.Context, now time.Time) ([]AgentsRow, error) {
+	rows, err := q.db.Query(ctx, agents, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AgentsRow
+	for rows.Next() {
+		var i AgentsRow
+		if err := rows.Scan(
+			&i.AgentChannel,
+			&i.ReportedAgentVersion,
+			&i.ReportedAgentCommit,
+			&i.WantedAgentVersion,
+			&i.CertificateNotAfter,
+			&i.VerifierVersion,
+			&i.VerifiersWanted,
+			&i.Nodes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const alike = `-- name: Alike :many
 SELECT b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
     n.reported_agent_commit, k.wanted_agent_version, COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after,

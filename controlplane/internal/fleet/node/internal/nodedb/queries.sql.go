@@ -1203,20 +1203,22 @@ WHERE n.id > $3::uuid
   AND ($14::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $14::uuid)
     OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $14::uuid AND o.completed_at IS NULL
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
-  AND ($15::text IS NULL OR $15::text = a.drift)
-  AND ($16::text IS NULL OR $16::text = CASE
+  AND ($15::text IS NULL OR n.reported_agent_version = $15)
+  AND ($16::text IS NULL OR n.agent_channel = $16)
+  AND ($17::text IS NULL OR $17::text = a.drift)
+  AND ($18::text IS NULL OR $18::text = CASE
     WHEN node_is(n.status, 'out') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
-  AND ($17::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $17)
-  AND ($18::boolean IS NULL
-    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $18)
-  AND (NOT $19::boolean OR CASE WHEN $20::boolean
-    THEN (k.words, k.moment, n.id) < ($21::text, $22::timestamptz, $23::uuid)
-    ELSE (k.words, k.moment, n.id) > ($21::text, $22::timestamptz, $23::uuid) END)
-ORDER BY CASE WHEN NOT $20::boolean THEN k.words END, CASE WHEN NOT $20::boolean THEN k.moment END,
-    CASE WHEN NOT $20::boolean THEN n.id END,
-    CASE WHEN $20::boolean THEN k.words END DESC, CASE WHEN $20::boolean THEN k.moment END DESC,
-    CASE WHEN $20::boolean THEN n.id END DESC
-LIMIT $24
+  AND ($19::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $19)
+  AND ($20::boolean IS NULL
+    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $20)
+  AND (NOT $21::boolean OR CASE WHEN $22::boolean
+    THEN (k.words, k.moment, n.id) < ($23::text, $24::timestamptz, $25::uuid)
+    ELSE (k.words, k.moment, n.id) > ($23::text, $24::timestamptz, $25::uuid) END)
+ORDER BY CASE WHEN NOT $22::boolean THEN k.words END, CASE WHEN NOT $22::boolean THEN k.moment END,
+    CASE WHEN NOT $22::boolean THEN n.id END,
+    CASE WHEN $22::boolean THEN k.words END DESC, CASE WHEN $22::boolean THEN k.moment END DESC,
+    CASE WHEN $22::boolean THEN n.id END DESC
+LIMIT $26
 `
 
 type ListNodesParams struct {
@@ -1234,6 +1236,8 @@ type ListNodesParams struct {
 	OnboardingMode *string
 	Search         *string
 	SiteID         *string
+	AgentVersion   *string
+	AgentChannel   *string
 	Drift          *string
 	Agent          *string
 	Held           *bool
@@ -1273,6 +1277,8 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 		arg.OnboardingMode,
 		arg.Search,
 		arg.SiteID,
+		arg.AgentVersion,
+		arg.AgentChannel,
 		arg.Drift,
 		arg.Agent,
 		arg.Held,

@@ -104,6 +104,39 @@ func (q *Queries) Candidates(ctx context.Context, arg CandidatesParams) ([]Candi
 	return items, nil
 }
 
+const countRollouts = `-- name: CountRollouts :many
+SELECT status, count(*)::bigint AS rollouts,
+    GREATEST(EXTRACT(epoch FROM clock_timestamp() - min(updated_at)), 0)::double precision AS oldest_seconds
+FROM agent_rollouts WHERE status NOT IN ('completed', 'aborted') GROUP BY status
+`
+
+type CountRolloutsRow struct {
+	Status        string
+	Rollouts      int64
+	OldestSeconds float64
+}
+
+// A paused rollout is not changed until somebody acts.
+func (q *Queries) CountRollouts(ctx context.Context) ([]CountRolloutsRow, error) {
+	rows, err := q.db.Query(ctx, countRollouts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountRolloutsRow
+	for rows.Next() {
+		var i CountRolloutsRow
+		if err := rows.Scan(&i.Status, &i.Rollouts, &i.OldestSeconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countTargets = `-- name: CountTargets :many
 SELECT COALESCE(wave, -1)::integer AS wave, status, count(*)::bigint AS nodes, sum(failures)::bigint AS failures
 FROM agent_rollout_targets WHERE rollout_id = $1 GROUP BY wave, status ORDER BY 1, 2
