@@ -27,7 +27,7 @@ func (s *Service) Set(ctx context.Context, org id.Org, change func(*Settings) er
 		if _, err := q.Lock(ctx, org); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("lock balance of tenant %s: %w", org, err)
 		}
-		before, err := s.look(ctx, q, tx, org)
+		before, err := s.look(ctx, q, org)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (s *Service) Set(ctx context.Context, org id.Org, change func(*Settings) er
 		if err != nil {
 			return fmt.Errorf("set limits of tenant: %w", err)
 		}
-		if now, err = s.look(ctx, q, tx, org); err != nil {
+		if now, err = s.look(ctx, q, org); err != nil {
 			return err
 		}
 		was := now.Status
@@ -156,7 +156,7 @@ func (s *Service) locked(ctx context.Context, tx pgx.Tx, org id.Org) (Standing, 
 	} else if err != nil {
 		return Standing{}, false, fmt.Errorf("lock balance of tenant %s: %w", org, err)
 	}
-	now, err := s.look(ctx, q, tx, org) // after the lock: it sees what the one before has done
+	now, err := s.look(ctx, q, org) // after the lock: it sees what the one before has done
 	return now, now.CreditLine != nil, err
 }
 

@@ -22,24 +22,29 @@ UPDATE balances SET status = $2, since = $3, entered_rate = $4 WHERE org_id = $1
 SELECT * FROM balances WHERE org_id = $1;
 
 -- name: Look :one
--- What a tenant has, uses and has set aside, in one statement: a charge that is booked meanwhile is seen whole or not at all.
-SELECT coalesce(sum(u.accrued), 0)::bigint AS accrued_minor, coalesce(sum(u.held), 0)::bigint AS held_minor,
-    ceil(coalesce(sum(u.burn), 0) / 10000)::bigint AS burn_minor, (coalesce(sum(u.burn), 0))::text AS rate, count(u.live) AS live,
-    coalesce((SELECT l.balance_minor FROM ledger_balances l WHERE l.org_id = sqlc.arg(org_id)::uuid AND l.account = 'tenant'), 0)::bigint AS posted_minor
-FROM (
-    SELECT c.accrued, CASE WHEN c.live THEN greatest(coalesce(h.amount_minor, 0) - c.accrued, 0) ELSE 0 END AS held,
-        CASE WHEN c.live AND c.active_at IS NOT NULL THEN c.rate ELSE 0 END AS burn, CASE WHEN c.live AND c.rate > 0 THEN true END AS live
+-- What a tenant with an account has, uses and has set aside, in one statement: a charge that is booked meanwhile is seen whole or
+-- not at all. It is of the moment in which it is asked for, unless somebody says another one. OFFSET 0: what is computed of an
+-- allocation is computed once, and a hold is looked for only where it still counts.
+SELECT acc.currency, acc.created_at AS opened_at, now.at::timestamptz AS at, u.accrued_minor, u.held_minor, u.burn_minor, u.rate, u.live,
+    coalesce((SELECT l.balance_minor FROM ledger_balances l WHERE l.org_id = acc.org_id AND l.account = 'tenant'), 0)::bigint AS posted_minor
+FROM billing_accounts acc, LATERAL (SELECT coalesce(sqlc.narg(at)::timestamptz, statement_timestamp()) AS at OFFSET 0) AS now, LATERAL (
+    SELECT coalesce(sum(c.accrued), 0)::bigint AS accrued_minor,
+        coalesce(sum(greatest(coalesce(c.hold, 0) - c.accrued, 0)) FILTER (WHERE c.live), 0)::bigint AS held_minor,
+        ceil(coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0) / 10000)::bigint AS burn_minor,
+        coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0)::text AS rate,
+        count(*) FILTER (WHERE c.live AND c.rate > 0) AS live
     FROM (
-        SELECT m.allocation_id, m.charged_until, a.active_at, r.rate,
+        SELECT a.active_at, r.rate,
             a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
-                AND coalesce(a.expires_at > sqlc.arg(at)::timestamptz, true) AS live,
-            CASE WHEN a.active_at IS NULL THEN 0 ELSE
-                allocation_cost(t, a.active_at, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)::timestamptz, a.expires_at))
-                - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
+                AND coalesce(a.expires_at > now.at, true) AS live,
+            CASE WHEN m.charged_until IS NULL THEN (SELECT h.amount_minor FROM balance_holds h WHERE h.allocation_id = m.allocation_id) END AS hold,
+            CASE WHEN a.active_at IS NULL THEN 0
+                WHEN t.pricing = 'fixed' THEN usage_cost(r.rate, a.active_at, r.until) - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at))
+                ELSE allocation_cost(t, a.active_at, r.until) - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id,
-            LATERAL (SELECT allocation_rate(t, sqlc.arg(at)::timestamptz) AS rate) AS r
-        WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL) AS c
-    LEFT JOIN balance_holds h ON h.allocation_id = c.allocation_id AND c.charged_until IS NULL) AS u;
+            LATERAL (SELECT allocation_rate(t, now.at) AS rate, least(coalesce(a.release_requested_at, now.at), now.at, a.expires_at) AS until OFFSET 0) AS r
+        WHERE m.org_id = acc.org_id AND m.closed_at IS NULL OFFSET 0) AS c) AS u
+WHERE acc.org_id = sqlc.arg(org_id);
 
 -- name: Standings :many
 -- The same as Look for all tenants that are held to a limit. Each list of prices is read once; OFFSET 0: and so is what is

@@ -65,3 +65,12 @@ func New(cfg Config) *Service {
 		return q.Now(ctx)
 	}}
 }
+
+// moment is the time by the clock that was given; nil: a statement takes that of the
+// database.
+func (s *Service) moment() *time.Time {
+	if s.cfg.Clock == nil {
+		return nil
+	}
+	return new(s.cfg.Clock())
+}

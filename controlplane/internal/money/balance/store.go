@@ -11,7 +11,6 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
-	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance/internal/balancedb"
 )
 
@@ -40,31 +39,28 @@ func exactly(text string) (*big.Int, error) {
 
 // Of reads how a tenant stands now.
 func (s *Service) Of(ctx context.Context, org id.Org) (Standing, error) {
-	return s.look(ctx, balancedb.New(s.db), s.db, org)
+	return s.look(ctx, balancedb.New(s.db), org)
 }
 
 // look reads how a tenant stands, through a pool or a transaction.
-func (s *Service) look(ctx context.Context, q *balancedb.Queries, db balancedb.DBTX, org id.Org) (Standing, error) {
-	of, err := account.Get(ctx, db, org)
-	if err != nil {
-		return Standing{}, err
-	}
+func (s *Service) look(ctx context.Context, q *balancedb.Queries, org id.Org) (Standing, error) {
 	row, err := q.Get(ctx, org)
-	now := from(row)
-	if errors.Is(err, pgx.ErrNoRows) {
-		now, err = Standing{Org: org, Settings: unlimited(), Status: Healthy, Since: of.CreatedAt}, nil
-	}
-	if err != nil {
+	limited := !errors.Is(err, pgx.ErrNoRows)
+	if err != nil && limited {
 		return Standing{}, fmt.Errorf("read balance: %w", err)
 	}
-	now.Currency = of.Currency
-	if now.At, err = s.clock(ctx, q); err != nil {
-		return Standing{}, fmt.Errorf("read clock: %w", err)
+	seen, err := q.Look(ctx, balancedb.LookParams{OrgID: org, At: s.moment()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Standing{}, noAccount()
 	}
-	seen, err := q.Look(ctx, balancedb.LookParams{OrgID: org.String(), At: now.At})
 	if err != nil {
 		return Standing{}, fmt.Errorf("read what tenant %s has: %w", org, err)
 	}
+	now := Standing{Org: org, Settings: unlimited(), Status: Healthy, Since: seen.OpenedAt}
+	if limited {
+		now = from(row)
+	}
+	now.Currency, now.At = seen.Currency, seen.At
 	now.Posted, now.Accrued, now.Held, now.Burn, now.Live = seen.PostedMinor, seen.AccruedMinor, seen.HeldMinor,
 		seen.BurnMinor, seen.Live
 	now.rate, err = exactly(seen.Rate)
@@ -116,7 +112,7 @@ func (s *Service) oneByOne(ctx context.Context) ([]Standing, error) {
 		if ctx.Err() != nil {
 			return out, errors.Join(append(failed, ctx.Err())...)
 		}
-		now, err := s.look(ctx, q, s.db, org)
+		now, err := s.look(ctx, q, org)
 		if err != nil {
 			failed = append(failed, err)
 			continue
