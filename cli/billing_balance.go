@@ -52,6 +52,7 @@ func (a *app) standingColumns() []table.Column[apiclient.BalanceView] {
 		{Title: "ARMED AGAIN AT", Detail: true, Text: func(v balance) string {
 			return strconv.Itoa(int(v.RearmPercent)) + " %"
 		}},
+		{Title: "AS OF", Text: func(v balance) string { return a.When(v.MadeAt) }, Detail: true},
 	}
 }
 

@@ -4660,6 +4660,9 @@ type BalanceView struct {
 	// LowSeconds It is warned when what is left lasts no longer than this.
 	LowSeconds int64 `json:"low_seconds"`
 
+	// MadeAt The moment at which all of this was so.
+	MadeAt time.Time `json:"made_at"`
+
 	// OrgId Id of the tenant.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c

@@ -205,6 +205,7 @@ describe('keysOf', () => {
     expect(keysOf('node_task.finished')).toEqual(['tasks'])
     for (const type of ['user.updated', 'membership.changed', 'membership.removed']) expect(keysOf(type)).toContain('me')
     expect(keysOf('site.updated')).toEqual(expect.arrayContaining(['sites', 'fleet', 'drift', 'site-probe']))
+    expect(keysOf('provisioning.active')).toEqual(expect.arrayContaining(['allocations', 'balances'])) // who rents pays
     expect(keysOf('unheard.of')).toEqual([])
   })
 })

@@ -15,7 +15,7 @@ const concerns: [prefix: string, keys: string[]][] = [
   ...jobFamilies.map((f): [string, string[]] => [`node.${f}.`, [`${f}s`, `${f}-batches`, 'fleet', 'nodes']]),
   ['node.drift.', ['drift', 'fleet', 'nodes']],
   ['node.certificate.', ['certificates']],
-  ['provisioning.', ['allocations', 'quotas', 'reservations', 'nodes', 'fleet']],
+  ['provisioning.', ['allocations', 'quotas', 'reservations', 'nodes', 'fleet', 'balances']],
   ['allocation', ['allocations', 'allocation-requests', 'quotas', 'reservations', 'nodes', 'fleet']],
   ['reservation.', ['reservations']],
   ['operation.', ['operations']],

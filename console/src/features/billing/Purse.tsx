@@ -4,7 +4,7 @@ import { useMe } from '../../app/session'
 import { Button, Card, Facts, Loading, Note, State } from '../../ui/basics'
 import { money } from '../../ui/money'
 import { ProblemNote } from '../../ui/problem'
-import { When } from '../../ui/time'
+import { exact, When } from '../../ui/time'
 import { mayIn } from '../access/roles'
 import { Credit, SetAccount } from './Account'
 import { payWords, runwayWords, standing, type Balance } from './balance'
@@ -60,6 +60,7 @@ export function Purse({ orgId }: { orgId: string }) {
               ]}
             />
           </div>
+          {balance.data && <p className="mt-3 text-xs text-muted">As of {exact(balance.data.made_at)}, with what is not booked yet.</p>}
         </Card>
       )}
       {doing === 'account' && <SetAccount orgId={orgId} account={a ?? undefined} onClose={stop} />}

@@ -44,15 +44,15 @@ export function Revenue({ month, now }: { month: string; now: string }) {
           </div>
         </>
       )}
-      {may('node:read') && <Capacity used={bySku} seconds={(Date.parse(until) - Date.parse(from)) / 1000} at={made_at} />}
+      {may('node:read') && <Capacity used={bySku} seconds={(Date.parse(until) - Date.parse(from)) / 1000} heard={{ at: made_at, when: usage.dataUpdatedAt }} />}
     </div>
   )
 }
 
 /** Capacity is what becomes of the machines of each SKU, and what of it would earn how much. */
-function Capacity({ used, seconds, at }: { used: Part[]; seconds: number; at: string }) {
+function Capacity({ used, seconds, heard }: { used: Part[]; seconds: number; heard: { at: string; when: number } }) {
   const { skus, pending, error } = useOffered()
-  const rented = useQuery(rentedNowQuery(at))
+  const rented = useQuery(rentedNowQuery(heard))
   const fleets = useQueries({ queries: skus.map((s) => fleetOfQuery(s.sku_id)) })
   const failed = error ?? rented.error ?? fleets.find((f) => f.error)?.error
   if (failed) return <ProblemNote error={failed} onRetry={() => void rented.refetch()} />

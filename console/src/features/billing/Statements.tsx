@@ -33,7 +33,7 @@ export function Statements({ orgId, now }: { orgId: string; /** The month that i
   if (account.isPending || (a && pages.loading)) return <Loading what="statements" />
   if (a === undefined) return <ProblemNote error={account.error} onRetry={() => void account.refetch()} />
   if (a === null) return <Empty title="There are no statements without a billing account">The first month is closed after an account was opened.</Empty>
-  const next = mayIn(me, 'billing:manage', { orgId }) && !pages.error ? monthToClose(pages.rows[0]?.period_end, now) : undefined
+  const next = mayIn(me, 'billing:manage', { orgId }) && !pages.error ? monthToClose(pages.rows[0]?.period_end, a.created_at, now) : undefined
   const open = search.statement
   return (
     <div className="flex flex-col gap-3">

@@ -4,7 +4,7 @@ import { draftOf, limitsOf, payWords, runwayWords, standing, type Balance } from
 
 const balance: Balance = {
   org_id: 't', currency: 'USD', balance_minor: 100_000, accrued_minor: 0, held_minor: 0, available_minor: 100_000, burn_minor_per_hour: 2_800, runway_hours: 35.71, status: 'healthy', since: '2026-03-01T00:00:00Z',
-  payment: 'prepaid', credit_line_minor: 0, low_minor: 5_000, low_seconds: 259_200, release_seconds: 86_400, grace_seconds: 0, rearm_percent: 125, version: 1,
+  payment: 'prepaid', credit_line_minor: 0, low_minor: 5_000, low_seconds: 259_200, release_seconds: 86_400, grace_seconds: 0, rearm_percent: 125, version: 1, made_at: '2026-03-05T00:00:00Z',
 }
 
 it('has words for every state but the one of which there is nothing to say', () => {

@@ -1,9 +1,9 @@
-import { monthOf, monthsBefore } from './usage'
+import { monthOf } from './usage'
 
-/** monthToClose is the month that is closed next: the one after the newest statement, or the last one; undefined: none is over. */
-export function monthToClose(closedUntil: string | undefined, now: string): string | undefined {
-  const next = closedUntil ? monthOf(Date.parse(closedUntil)) : monthsBefore(Date.parse(`${now}-01T00:00:00Z`), 2)[1]
-  return next && next < now ? next : undefined
+/** monthToClose is the month that is closed next: the one after the newest statement, or the one in which the account was opened; undefined: it is not over. */
+export function monthToClose(closedUntil: string | undefined, openedAt: string, now: string): string | undefined {
+  const next = monthOf(Date.parse(closedUntil ?? openedAt))
+  return next < now ? next : undefined
 }
 
 /** statementFiles are the forms of a statement, and where the control plane has them. */

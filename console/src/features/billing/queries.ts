@@ -39,11 +39,14 @@ export const accountQuery = (orgId: string) => ({
   queryFn: () => orNull('billing_account_missing', got(api.GET('/api/v1/tenants/{org_id}/billing-account', { params: { path: { org_id: orgId } } }))),
 })
 
-/** balanceQuery is what a tenant with an account has left. */
+// What goes down is read so often that the eye can follow it.
+const readSoon = 5_000
+
+/** balanceQuery is what a tenant with an account has left. While somebody looks at it, it is read as often as it changes. */
 export const balanceQuery = (orgId: string) => ({
   queryKey: ['balances', orgId],
   queryFn: () => got(api.GET('/api/v1/tenants/{org_id}/balance', { params: { path: { org_id: orgId } } })),
-  refetchInterval: readEvery,
+  refetchInterval: ({ state }: { state: { data?: Schemas['BalanceView'] } }) => (state.data && state.data.burn_minor_per_hour > 0 ? readSoon : readEvery),
 })
 
 /** budgetQuery is what a project means to spend, and how far it has come; null: it has no budget. */
@@ -63,20 +66,24 @@ export const statementQuery = (orgId: string, statementId: string) => ({
 /** tenantsQuery is the tenants that whoever is signed in sees. */
 export const tenantsQuery = { queryKey: ['tenants', 'all'], queryFn: () => readAll((cursor) => got(api.GET('/api/v1/tenants', { params: { query: { cursor, page_size: largestPage } } }))) }
 
-// Long enough that a unit more or less is seen, short enough to be now.
-const justNow = 300_000
+// A second of every allocation that lasts is in it, and no part of another one.
+const justNow = 1_000
 
-/** rentedNowQuery is how many units of each SKU tenants have had on average in the last minutes, by the clock of the control plane. */
-export const rentedNowQuery = (at: string) => ({
-  queryKey: ['usage', 'now', at],
+/**
+ * rentedNowQuery is how many units of each SKU tenants have, by the clock of the control plane: that which it had when it
+ * was last heard, and what has passed since. It is read anew with the fleet, beside which it is shown.
+ */
+export const rentedNowQuery = (heard: { at: string; when: number }) => ({
+  queryKey: ['fleet', 'rented'],
   queryFn: async () => {
-    const from = Date.parse(at) - justNow
-    const { lines } = await got(api.GET('/api/v1/admin/usage', { params: { query: { from: new Date(from).toISOString(), to: at, by: ['sku'] } } }))
+    const now = Date.parse(heard.at) + Math.max(0, Date.now() - heard.when)
+    const { lines } = await got(api.GET('/api/v1/admin/usage', { params: { query: { from: new Date(now - justNow).toISOString(), to: new Date(now).toISOString(), by: ['sku'] } } }))
     const units = new Map<string, number>()
     for (const l of lines) units.set(l.sku ?? '', (units.get(l.sku ?? '') ?? 0) + l.unit_seconds / (justNow / 1000))
     return units
   },
-  placeholderData: (before: Map<string, number> | undefined) => before,
+  staleTime: readEvery,
+  refetchInterval: readEvery,
 })
 
 /** fleetOfQuery is the nodes of a SKU by state: all, the dirty ones, and those that are clean and held. */

@@ -49,6 +49,7 @@ type View struct {
 	GraceSeconds     int64      `json:"grace_seconds" doc:"How long after the end its allocations are released."`
 	RearmPercent     int32      `json:"rearm_percent" doc:"A warning is told again only after this share of its threshold was reached."`
 	Version          int64      `json:"version" doc:"Grows with every change of the limits; 0: nobody has set any."`
+	MadeAt           time.Time  `json:"made_at" doc:"The moment at which all of this was so."`
 }
 
 func show(s Standing) View {
@@ -57,7 +58,7 @@ func show(s Standing) View {
 		BurnMinorPerHour: s.Burn, DepletesAt: s.DepletesAt(), Status: s.Status, Since: s.Since.UTC(), Payment: s.Payment,
 		CreditLineMinor: s.CreditLine, LowMinor: s.LowMinor, LowSeconds: int64(s.LowFor.Seconds()),
 		ReleaseSeconds: int64(s.ReleaseFor.Seconds()), GraceSeconds: int64(s.Grace.Seconds()), RearmPercent: s.RearmPercent,
-		Version: s.Version,
+		Version: s.Version, MadeAt: s.At.UTC(),
 	}
 	// As the next look will find it: who has just paid reads that.
 	if next := s.Next(); next != s.Status {
