@@ -1,17 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import { blank, choicesOf, explained, noRoot, wishOf } from './request'
 
-const sent = (draft: Partial<typeof blank>, scarce = false) => JSON.parse(JSON.stringify(wishOf('h200', { ...blank, ...draft }, scarce).body)) as unknown
+const h200 = { sku_id: 'h200', price_currency: 'USD' }
+const sent = (draft: Partial<typeof blank>, scarce = false) => JSON.parse(JSON.stringify(wishOf(h200, { ...blank, ...draft }, scarce).body)) as unknown
 
 describe('wishOf', () => {
   it('says nothing that nobody chose', () => {
     expect(sent({})).toEqual({ sku: 'h200', count: 1 })
   })
   it('passes on every choice', () => {
-    const all = { count: '2', name: ' train ', life: 'set', lasts: '7d', root: true, guarded: true, arrangement: 'same_rack', region: 'lab', nodeLabels: 'public/tier=fast', labels: 'team=vision', keys: ['k1'] } as const
+    const all = { count: '2', name: ' train ', life: 'set', lasts: '7d', root: true, guarded: true, arrangement: 'same_rack', region: 'lab', nodeLabels: 'public/tier=fast', labels: 'team=vision', most: '28.50', keys: ['k1'] } as const
     expect(sent({ ...all, keys: ['k1'] })).toEqual({
       sku: 'h200', count: 2, name: 'train', access: 'root', protected: true, arrangement: 'same_rack', region: 'lab',
-      node_labels: { 'public/tier': 'fast' }, labels: { team: 'vision' }, ssh_key_ids: ['k1'], expires_in_seconds: 604_800,
+      node_labels: { 'public/tier': 'fast' }, labels: { team: 'vision' }, ssh_key_ids: ['k1'], expires_in_seconds: 604_800, hour_most: { amount_minor: 2850, currency: 'USD' },
     })
     expect(sent({ life: 'never' })).toMatchObject({ expires_in_seconds: 0 })
   })
@@ -24,9 +25,10 @@ describe('wishOf', () => {
     ['too many', { count: '65' }],
     ['a life that is none', { life: 'set', lasts: '' }],
     ['a patience of eight days', { waits: '8d' }],
+    ['an amount that is none', { most: '28.505' }],
     ['a label that is none', { nodeLabels: 'fast' }],
     ['no key at all', { keys: [] as string[] }],
-  ] as const)('is not ready with %s', (_, wrong) => expect(wishOf('h200', { ...blank, ...wrong, keys: 'keys' in wrong ? [] : undefined }, true).ready).toBe(false))
+  ] as const)('is not ready with %s', (_, wrong) => expect(wishOf(h200, { ...blank, ...wrong, keys: 'keys' in wrong ? [] : undefined }, true).ready).toBe(false))
 })
 
 it('asks for capacity by what decides it', () => {

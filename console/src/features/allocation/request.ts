@@ -1,6 +1,7 @@
 import type { Schemas } from '../../api/client'
 import { given, readLabels } from '../../ui/labels'
 import { readLife } from '../../ui/life'
+import { minorOf } from '../../ui/money'
 
 export type Wish = Schemas['AllocationAskBody']
 export type Arrangement = NonNullable<Wish['arrangement']>
@@ -12,6 +13,8 @@ export type Draft = {
   life: 'settled' | 'set' | 'never'
   lasts: string
   waits: string
+  /** What a node may cost for an hour; empty: whatever it costs. */
+  most: string
   root: boolean
   guarded: boolean
   arrangement: Arrangement
@@ -23,7 +26,7 @@ export type Draft = {
 }
 
 /** blank is a form in which nobody has chosen anything. */
-export const blank: Draft = { count: '1', name: '', life: 'settled', lasts: '24h', waits: '', root: false, guarded: false, arrangement: 'spread', region: '', nodeLabels: '', labels: '' }
+export const blank: Draft = { count: '1', name: '', life: 'settled', lasts: '24h', waits: '', most: '', root: false, guarded: false, arrangement: 'spread', region: '', nodeLabels: '', labels: '' }
 
 export const arrangementWords: Record<Arrangement, string> = {
   spread: 'spread over racks, so that not all fail together',
@@ -33,25 +36,30 @@ export const arrangementWords: Record<Arrangement, string> = {
 
 const week = 604_800
 
-type Wrong = Partial<Record<'count' | 'lasts' | 'waits' | 'nodeLabels' | 'labels' | 'keys', string>>
+type Wrong = Partial<Record<'count' | 'lasts' | 'waits' | 'most' | 'nodeLabels' | 'labels' | 'keys', string>>
+
+/** Kind is what of a SKU a request goes by. */
+type Kind = Pick<Schemas['SkuView'], 'sku_id' | 'price_currency'>
 
 /** wishOf reads the form as what is sent, or says what is wrong with it. Scarce: there are not enough nodes now, so it can wait. */
-export function wishOf(sku: string, d: Draft, scarce: boolean): { body: Wish; wrong: Wrong; ready: boolean } {
+export function wishOf(sku: Kind, d: Draft, scarce: boolean): { body: Wish; wrong: Wrong; ready: boolean } {
   const count = Number(d.count)
   const life = d.life === 'set' ? readLife(d.lasts) : {}
   const patience = scarce ? readLife(d.waits, { most: week }) : {}
+  const most: { minor?: number; wrong?: string } = d.most.trim() === '' ? {} : minorOf(d.most, sku.price_currency)
   const of = readLabels(d.nodeLabels)
   const own = readLabels(d.labels)
   const wrong: Wrong = {
     count: Number.isInteger(count) && count >= 1 && count <= 64 ? undefined : 'From 1 to 64.',
     lasts: life.wrong ?? (d.life === 'set' && life.seconds === undefined ? 'Say how long.' : undefined),
     waits: patience.wrong,
+    most: most.wrong,
     nodeLabels: of.wrong,
     labels: own.wrong,
     keys: d.keys?.length === 0 ? 'Choose at least one key.' : undefined,
   }
   const body: Wish = {
-    sku,
+    sku: sku.sku_id,
     count: wrong.count ? 1 : count,
     name: d.name.trim() || undefined,
     access: d.root ? 'root' : undefined,
@@ -63,6 +71,7 @@ export function wishOf(sku: string, d: Draft, scarce: boolean): { body: Wish; wr
     ssh_key_ids: d.keys,
     expires_in_seconds: d.life === 'never' ? 0 : life.seconds,
     wait_up_to_seconds: patience.seconds,
+    hour_most: most.minor === undefined ? undefined : { amount_minor: most.minor, currency: sku.price_currency },
   }
   return { body, wrong, ready: !Object.values(wrong).some(Boolean) }
 }
