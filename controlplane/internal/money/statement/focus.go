@@ -19,7 +19,8 @@ var FocusColumns = []string{
 	"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart",
 	"ChargeCategory", "ChargeClass", "ChargeDescription", "ChargeFrequency", "ChargePeriodEnd", "ChargePeriodStart",
 	"ConsumedQuantity", "ConsumedUnit", "ContractedCost", "ContractedUnitPrice", "EffectiveCost", "HostProviderName",
-	"InvoiceId", "InvoiceIssuerName", "ListCost", "ListUnitPrice", "PricingCategory", "PricingQuantity", "PricingUnit",
+	"InvoiceDetailId", "InvoiceId", "InvoiceIssuerName", "ListCost", "ListUnitPrice", "PricingCategory",
+	"PricingQuantity", "PricingUnit",
 	"RegionId", "RegionName", "ResourceId", "ResourceName", "ResourceType", "ServiceCategory", "ServiceName",
 	"ServiceProviderName", "ServiceSubcategory", "SkuId", "SkuMeter", "SkuPriceDetails", "SkuPriceId", "SubAccountId",
 	"SubAccountName", "Tags", "x_EntryId", "x_Late", "x_NodeName", "x_RequestedBy",
@@ -33,8 +34,18 @@ const (
 	focusUnit       = "GPU-Hours"
 )
 
-// focusTime is a time as FOCUS wants it.
-func focusTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999Z") }
+// focusTime is a time as FOCUS wants it: in UTC, to the second.
+func focusTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// span is the time of a charge. Times are cut to the second, so that charges which follow
+// each other still do; what lies within a second is shown as that second.
+func (r focusRow) span(from, to time.Time) {
+	from, to = from.Truncate(time.Second), to.Truncate(time.Second)
+	if !to.After(from) {
+		to = from.Add(time.Second)
+	}
+	r["ChargePeriodStart"], r["ChargePeriodEnd"] = focusTime(from), focusTime(to)
+}
 
 // quotient is a decimal with nine digits at most.
 func quotient(num, den int64) string {
@@ -78,7 +89,7 @@ func (d Document) focusRows() ([]focusRow, error) {
 		}
 		d.cost(r, l.UsageMinor)
 		r["ChargeCategory"], r["ChargeDescription"] = focusUsage, "Use of "+l.SKU
-		r["ChargePeriodStart"], r["ChargePeriodEnd"] = focusTime(l.From), focusTime(l.To)
+		r.span(l.From, l.To)
 		r["ListCost"], r["PricingCategory"] = amount(l.ListMinor, d.Currency), "Standard"
 		r["ListUnitPrice"] = amount(l.PriceMinor, d.Currency)
 		r["ContractedUnitPrice"] = d.contracted(l)
@@ -97,7 +108,7 @@ func (d Document) focusRows() ([]focusRow, error) {
 		d.cost(r, -relief.AmountMinor)
 		r["ChargeCategory"], r["ChargeDescription"] = focusCredit, cell(relief.Reason)
 		r["x_EntryId"] = relief.EntryID.String()
-		r["ChargePeriodStart"], r["ChargePeriodEnd"] = focusTime(relief.From), focusTime(relief.To)
+		r.span(relief.From, relief.To)
 		if relief.Late {
 			r["ChargeClass"], r["x_Late"] = focusCorrection, "true"
 		}
@@ -117,10 +128,22 @@ func (d Document) focusRows() ([]focusRow, error) {
 			r["ChargeCategory"] = focusCredit
 		}
 		r["ChargeDescription"], r["x_EntryId"] = cell(m.Reason), m.EntryID.String()
-		r["ChargePeriodStart"], r["ChargePeriodEnd"] = focusTime(*m.From), focusTime(*m.To)
+		r.span(*m.From, *m.To)
 		rows = append(rows, r)
 	}
+	for i, r := range rows {
+		r["InvoiceDetailId"] = detail(r["InvoiceId"], i)
+	}
 	return rows, nil
+}
+
+// detail names a row of an invoice, for ever: a statement that was issued, and so the order
+// of its rows, never changes. FOCUS: what is on no invoice has none.
+func detail(invoice string, row int) string {
+	if invoice == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d", invoice, row+1)
 }
 
 // contracted is the price of a unit for an hour after the discount.

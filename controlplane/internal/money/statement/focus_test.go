@@ -25,7 +25,7 @@ var (
 	focusNeverNull = strings.Fields(`BilledCost BillingAccountId BillingCurrency BillingPeriodStart BillingPeriodEnd
 		ChargeCategory ChargePeriodStart ChargePeriodEnd ContractedCost EffectiveCost HostProviderName InvoiceIssuerName
 		ListCost ServiceCategory ServiceName ServiceProviderName`)
-	focusKnown = strings.Fields(`ChargeFrequency ConsumedQuantity ConsumedUnit ContractedUnitPrice InvoiceId ListUnitPrice
+	focusKnown = strings.Fields(`ChargeFrequency ConsumedQuantity ConsumedUnit ContractedUnitPrice InvoiceDetailId InvoiceId ListUnitPrice
 		PricingCategory RegionId RegionName ResourceId ResourceName ResourceType ServiceSubcategory SkuId SkuMeter
 		SkuPriceDetails SkuPriceId SubAccountId SubAccountName Tags`)
 	focusTimes    = []string{"BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd"}
@@ -61,12 +61,18 @@ func holdToFocus(t *testing.T, export []byte) (rows []map[string]string, billed 
 		}
 	}
 	billed = new(big.Rat)
+	details := map[string]bool{}
 	for _, cells := range all[1:] {
 		r := map[string]string{}
 		for i, column := range all[0] {
 			r[column] = cells[i]
 		}
 		holdRowToFocus(t, r)
+		detail := r["InvoiceDetailId"]
+		if (detail == "") != (r["InvoiceId"] == "") || detail != "" && details[detail] {
+			t.Errorf("the row %q of the invoice %q has no name, or one that another row has", detail, r["InvoiceId"])
+		}
+		details[detail] = true
 		billed.Add(billed, rat(t, r["BilledCost"]))
 		rows = append(rows, r)
 	}
@@ -96,8 +102,8 @@ func holdRowToFocus(t *testing.T, r map[string]string) {
 	}
 	times := map[string]time.Time{}
 	for _, column := range focusTimes {
-		at, err := time.Parse(time.RFC3339Nano, r[column])
-		if err != nil || !strings.HasSuffix(r[column], "Z") {
+		at, err := time.Parse("2006-01-02T15:04:05Z", r[column])
+		if err != nil || at.Nanosecond() != 0 { // Parse takes parts of seconds that a form does not have
 			t.Errorf("%s is %q: %v", column, r[column], err)
 		}
 		times[column] = at
@@ -150,6 +156,23 @@ func TestTheExportKeepsTheRulesOfFocus(t *testing.T) {
 	// Usage, what costs nothing, what was given back and the correction of a charge; money that came in is no charge.
 	if len(rows) != 4 || billed.Cmp(big.NewRat(d.ChargesMinor(), 100)) != 0 || d.ChargesMinor() != 248_220-5_040-2_520 {
 		t.Errorf("%d rows bill %s, the statement charges %d", len(rows), billed.FloatString(2), d.ChargesMinor())
+	}
+}
+
+// What is on no invoice has no place on one, and what lies within a second still has a time.
+func TestADraftAndAPartOfASecondInFocus(t *testing.T) {
+	d := sample()
+	d.Draft = true
+	l := &d.Lines[0]
+	l.From = l.From.Add(200 * time.Millisecond)
+	l.To, l.Seconds, l.UsageMinor, l.ListMinor = l.From.Add(300*time.Millisecond), 0, 0, 0
+	export, err := d.Focus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := holdToFocus(t, export)
+	if rows[0]["InvoiceDetailId"] != "" || rows[0]["ChargePeriodStart"] != l.From.UTC().Format("2006-01-02T15:04:05Z") {
+		t.Errorf("the draft has the row %v", rows[0])
 	}
 }
 
