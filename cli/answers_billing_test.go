@@ -62,6 +62,7 @@ var moneyErrands = []errand{
 	{"billing-account-free", "billing account free --project acme/training --reason research"},
 	{"billing-account-charge", "billing account charge --project acme/training"},
 	{"billing-account-terms", "billing account terms " + allocationID + " --project acme/training"},
+	{"billing-account-terms-named", "billing account terms train --project acme/training"},
 	{
 		"billing-credit",
 		"billing credit --tenant acme --amount 1000.00 --currency USD --reference invoice-17 --reason prepaid",

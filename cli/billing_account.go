@@ -190,7 +190,8 @@ func (a *app) freeEndCommand() *cobra.Command {
 func (a *app) termsCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "terms ALLOCATION", short: "Show what was agreed for an allocation", args: frame.Exactly("ALLOCATION"),
-		operations: []string{"get-allocation-terms"},
+		operations: []string{"get-allocation-terms", "list-allocations"},
+		long:       "The allocation is named by its name, or by its id.",
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
@@ -198,13 +199,15 @@ func (a *app) termsCommand() *cobra.Command {
 				if err := s.Require("project"); err != nil {
 					return err
 				}
-				allocation, err := s.IDOf("an allocation", args[0])
-				if err != nil {
-					return err
-				}
 				project, err := s.projectID(*c)
 				if err != nil {
 					return err
+				}
+				allocation, isID := frame.ParseID(args[0])
+				if !isID {
+					if allocation, err = s.allocationNamed(project, args[0]); err != nil {
+						return err
+					}
 				}
 				type terms = apiclient.AccountTermsView
 				return frame.Show(s.Session, []table.Column[terms]{
