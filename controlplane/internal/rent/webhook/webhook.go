@@ -120,10 +120,13 @@ func (w Wish) check() error {
 		refuse("body.kinds", fmt.Sprintf("must not have more than %d entries", maxKinds))
 	}
 	for i, kind := range w.Kinds {
-		if !kindForm.MatchString(kind) || !slices.ContainsFunc(eventwire.Events(), func(d eventwire.Definition) bool {
-			return fits(kind, string(d.Type))
-		}) {
-			refuse(fmt.Sprintf("body.kinds[%d]", i), "fits no type of events; use provisioning.active, or provisioning.*")
+		path := fmt.Sprintf("body.kinds[%d]", i)
+		chosen := chosenBy(kind)
+		if len(chosen) == 0 {
+			refuse(path, "fits no type of events; use provisioning.active, or provisioning.*")
+		}
+		if kind != "*" && slices.ContainsFunc(chosen, eventwire.OfTenant) {
+			refuse(path, "has events of the tenant's money, which no project is told; of money, use billing.budget_reached")
 		}
 	}
 	if len(wrong) == 0 {
@@ -131,6 +134,17 @@ func (w Wish) check() error {
 	}
 	return fault.New(fault.Invalid, "webhook_invalid", "the webhook cannot be as asked for: %s %s", wrong[0].Path,
 		wrong[0].Message).WithFields(wrong...).WithRemedy("correct what is named; contract/asyncapi.yaml lists the types of events")
+}
+
+// chosenBy are the types of events that a kind chooses.
+func chosenBy(kind string) []eventwire.Type {
+	var out []eventwire.Type
+	for _, d := range eventwire.Events() {
+		if kindForm.MatchString(kind) && fits(kind, string(d.Type)) {
+			out = append(out, d.Type)
+		}
+	}
+	return out
 }
 
 // fits says whether a kind chooses a type of events, as the trigger does.

@@ -416,6 +416,18 @@ func TestWebhooksThatAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v", wish, err)
 		}
 	}
+	// What is told of the money of a tenant reaches no project; whoever wants it learns so at once.
+	for kind, refused := range map[string]bool{
+		"billing.*": true, "billing.low_balance_warning": true, "payments.*": true,
+		"billing.budget_reached": false, "*": false,
+	} {
+		_, _, err := w.hooks.Create(w.ctx, w.projects[0], webhook.Wish{
+			Name: kind, URL: "https://a.example/", Kinds: []string{"provisioning.*", kind},
+		})
+		if (fault.CodeOf(err) == "webhook_invalid") != refused || !refused && err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
 	if _, err := w.hooks.Get(w.ctx, w.projects[1], h.ID); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("another project reads it: %v", err)
 	}
@@ -425,7 +437,7 @@ func TestWebhooksThatAreRefused(t *testing.T) {
 	if _, err := w.hooks.Update(w.ctx, h.Project, h.ID, h.Version+1, webhook.Change{}); fault.KindOf(err) != fault.Stale {
 		t.Errorf("another version: %v", err)
 	}
-	if len(w.vault.kept) != 1 {
+	if len(w.vault.kept) != 3 {
 		t.Errorf("%d secrets are kept", len(w.vault.kept))
 	}
 }
