@@ -131,7 +131,7 @@ test('the table of nodes is used with the keyboard, and a node tells its story',
 test('a machine that fails behind our back is found, taken out and returned to service', async () => {
   await happen('gpu-00005', 'A hardware test fails')
   await goTo('Drift')
-  await main().getByRole('button', { name: /^Look now/ }).first().click()
+  await main().getByRole('button', { name: /^Check now/ }).first().click()
   await page.getByRole('dialog').locator('button[type=submit]').click()
   await expect(main().getByText('gpu-00005').first()).toBeVisible({ timeout: 90_000 })
   await page.keyboard.press('Escape')

@@ -224,7 +224,7 @@ test('a webhook is added, tried and mended, and what it is told is signed', asyn
   await dialog.getByRole('button', { name: 'Add' }).click()
   const secret = await dialog.getByTestId('secret').innerText()
   await page.keyboard.press('Escape') // does not lose it
-  await dialog.getByRole('button', { name: 'I have kept it' }).click()
+  await dialog.getByRole('button', { name: 'I have saved it' }).click()
 
   await main.getByRole('link', { name: 'pager' }).click()
   await page.getByRole('button', { name: 'Send a test' }).click()
@@ -250,7 +250,7 @@ test('a webhook is added, tried and mended, and what it is told is signed', asyn
   await page.getByRole('menuitem', { name: 'Another secret' }).click()
   await dialog.getByRole('button', { name: 'Make another secret' }).click()
   expect(await dialog.getByTestId('secret').innerText()).not.toBe(secret)
-  await dialog.getByRole('button', { name: 'I have kept it' }).click()
+  await dialog.getByRole('button', { name: 'I have saved it' }).click()
   await page.getByRole('button', { name: 'More' }).click()
   await page.getByRole('menuitem', { name: 'Disable' }).click()
   await dialog.getByRole('button', { name: 'Disable' }).click()

@@ -146,9 +146,9 @@ func had(a Access) string {
 }
 
 func testifies(i Installation) string {
-	text := "an installation that the issuer did not make"
+	text := "an installation that gpuaas did not make"
 	if i.MadeAt != nil {
-		text = "the installation started at " + moment(i.MadeAt)
+		text = "an installation that started at " + moment(i.MadeAt)
 		if i.MadeBy != "" {
 			text += " by " + i.MadeBy
 		}

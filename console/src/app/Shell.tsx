@@ -186,7 +186,7 @@ function NotLive() {
     <span className="inline-flex items-center gap-1.5 text-xs text-muted" title="Live updates need the permission event:read.">
       This page does not update automatically.
       <button type="button" onClick={() => void queries.invalidateQueries()} className="text-accent underline">
-        Read again
+        Refresh
       </button>
     </span>
   )

@@ -49,7 +49,7 @@ export function SignInAgain({ name, reason }: { name: string; reason: unknown })
     <Dialog title="Your session has ended">
       <div className="flex flex-col gap-4">
         <p className="text-sm">
-          {whyEnded(asRefusal(reason).problem)} Sign in again as {name} to continue: the page behind this stays as it is, with everything you typed. Anyone else starts with a fresh page.
+          {whyEnded(asRefusal(reason).problem)} Sign in again as {name} to continue: the page behind this stays as it is, with everything you typed. If someone else signs in, this page is reloaded and what you typed is lost.
         </p>
         {oidc && (
           <div className="flex flex-col gap-1">

@@ -8,7 +8,7 @@ const root = createRootRoute({
   component: Shell,
   notFoundComponent: () => (
     <Page title="Not found">
-      <Empty title="There is no such page" action={<LinkButton to="/">To the fleet</LinkButton>} />
+      <Empty title="There is no such page" action={<LinkButton to="/">Go to the overview</LinkButton>} />
     </Page>
   ),
   errorComponent: Broken,

@@ -4,8 +4,8 @@ export function readLabels(text: string): { labels: Record<string, string>; wron
   for (const typed of text.split(/[\n,]/).map((t) => t.trim()).filter(Boolean)) {
     const at = typed.indexOf('=')
     const key = typed.slice(0, at).trim()
-    if (at < 1 || key === '') return { labels: {}, wrong: `“${typed}” is no label: write KEY=VALUE.` }
-    if (key in labels) return { labels: {}, wrong: `${key} is there twice.` }
+    if (at < 1 || key === '') return { labels: {}, wrong: `“${typed}” is not a label. Write KEY=VALUE.` }
+    if (key in labels) return { labels: {}, wrong: `${key} appears twice. Remove one.` }
     labels[key] = typed.slice(at + 1).trim()
   }
   return { labels }

@@ -15,7 +15,7 @@ export function minorOf(text: string, currency: string): { minor?: number; wrong
   const digits = digitsOf(currency)
   const [, whole = '', part = ''] = /^(\d{1,15})(?:\.(\d+))?$/.exec(text.trim()) ?? []
   if (!whole) return { wrong: digits > 0 ? `An amount such as 12.${'05'.padEnd(digits, '0')}.` : 'An amount such as 12.' }
-  if (part.length > digits) return { wrong: digits > 0 ? `${currency} has ${digits} digits after the point at most.` : `${currency} has no digits after the point.` }
+  if (part.length > digits) return { wrong: digits > 0 ? `Amounts in ${currency} have at most ${digits} decimal places.` : `Amounts in ${currency} have no decimal places.` }
   const minor = Number(whole + part.padEnd(digits, '0'))
-  return minor <= 1_000_000_000_000_000 ? { minor } : { wrong: 'That is more than can be booked.' }
+  return minor <= 1_000_000_000_000_000 ? { minor } : { wrong: 'This amount is too large.' }
 }

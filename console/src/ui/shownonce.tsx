@@ -20,13 +20,13 @@ export function ShownOnce({ title, secret, children, onClose }: { title: ReactNo
         </pre>
         {warned && (
           <p role="alert" className="text-sm text-warn">
-            Have you kept it? Close this with the button below.
+            Have you saved it? Then close this with the button below.
           </p>
         )}
         <div className="flex flex-wrap justify-between gap-2">
           <Copy text={secret} from={() => ref.current} />
           <Button look="primary" onClick={onClose}>
-            I have kept it
+            I have saved it
           </Button>
         </div>
       </div>

@@ -63,8 +63,8 @@ export default function Tasks() {
               filtered ? (
                 <Empty title="No task fits these filters">Remove a filter to see more.</Empty>
               ) : (
-                <Empty title="No node was asked to do anything yet" action={<LinkButton to="/nodes">To the nodes</LinkButton>}>
-                  Onboarding and turnover give nodes tasks by themselves. You give one on the page of a node.
+                <Empty title="No node was asked to do anything yet" action={<LinkButton to="/nodes">Go to nodes</LinkButton>}>
+                  Onboarding and turnover run tasks on nodes when they need to. To run one yourself, open the node page.
                 </Empty>
               )
             }

@@ -98,7 +98,7 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
         />
         {draft.life === 'set' && <TextField label="After" required value={draft.lasts} onChange={(lasts) => change({ lasts })} hint={lifeHint} error={wrong.lasts} />}
       </div>
-      <CheckField label="With sudo" value={draft.root && !rootless} disabled={!!rootless} onChange={(root) => change({ root })} hint={rootless ?? 'The node is installed anew after you, which takes longer than cleaning it.'} />
+      <CheckField label="With sudo" value={draft.root && !rootless} disabled={!!rootless} onChange={(root) => change({ root })} hint={rootless ?? 'The node is reinstalled after you, which takes longer than cleaning it.'} />
       <More project={project} sku={sku} draft={draft} change={change} wrong={wrong} refused={refused} />
       <p className="text-sm">
         <strong>{money(hourly(sku.price_minor, sku.gpus_total, many), sku.price_currency)}</strong> an hour, from the moment it is yours until you give it back.

@@ -27,7 +27,7 @@ export default function CertificatePage() {
       actions={
         d && (
           <>
-            <LinkButton to={`/decommissions/${d.operation.decommission_id}`}>The operation</LinkButton>
+            <LinkButton to={`/decommissions/${d.operation.decommission_id}`}>The turnover</LinkButton>
             <Button look="primary" onClick={() => keepFile(fileName(d), file.data ?? '')}>
               Download the signed file
             </Button>

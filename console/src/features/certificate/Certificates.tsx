@@ -58,7 +58,7 @@ export default function Certificates() {
             kind || outcome || node ? (
               <Empty title="No certificate matches these filters">Remove a filter to see more.</Empty>
             ) : (
-              <Empty title="No certificates yet" action={<LinkButton to="/decommissions">To turnover</LinkButton>}>
+              <Empty title="No certificates yet" action={<LinkButton to="/decommissions">Go to turnover</LinkButton>}>
                 A certificate is issued when a node has been reimaged, retired or decommissioned, and a handover receipt after a soft reset.
               </Empty>
             )

@@ -38,7 +38,7 @@ export function Paper({ signed }: { signed: Signed }) {
             ]}
           />
         </Card>
-        <Card title="Operation">
+        <Card title="Turnover">
           <Facts
             of={[
               ['What', words(d.operation.mode)],
@@ -95,7 +95,7 @@ function Signature({ signed }: { signed: Signed }) {
           </Button>
         </li>
         <li>
-          <Code>{`gpuaas certificate verify ${name} --keys keys.json`}</Code> needs no control plane, no sign-in and no network. Given all files of a node, it also detects a missing one.
+          <Code>{`gpuaas certificate verify ${name} --keys keys.json`}</Code> needs no control plane, no sign-in and no network. Give it all files of a node, and it also reports missing ones.
         </li>
       </ol>
       {keys.error && <ProblemNote error={keys.error} onRetry={() => void keys.refetch()} />}

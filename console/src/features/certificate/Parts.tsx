@@ -25,8 +25,8 @@ export function Access({ access, installation }: { access: Document['access']; i
       {!access && <p className="text-sm text-muted">When this was issued, access to nodes was not recorded yet.</p>}
       <Facts
         of={[
-          ...optional('Had', access && <span className={access.had === 'root' ? 'font-medium text-bad' : ''}>{had(access, exact)}</span>),
-          ...optional('Testifies', installation && <span className={installation.independent ? '' : 'font-medium text-bad'}>{testifies(installation, exact)}</span>),
+          ...optional('Known access', access && <span className={access.had === 'root' ? 'font-medium text-bad' : ''}>{had(access, exact)}</span>),
+          ...optional('Reported by installation', installation && <span className={installation.independent ? '' : 'font-medium text-bad'}>{testifies(installation, exact)}</span>),
           ...optional('Generation of its identity', installation && String(installation.generation)),
         ]}
       />
@@ -46,7 +46,7 @@ function NotIndependent({ why }: { why: string }) {
 export function Subjects({ of }: { of: Subject[] }) {
   return (
     <Card title={`What was cleaned (${of.length})`}>
-      {of.length === 0 && <p className="text-sm text-muted">The document names nothing that was cleaned.</p>}
+      {of.length === 0 && <p className="text-sm text-muted">This document lists nothing as cleaned.</p>}
       <div className="flex flex-col divide-y divide-line">
         {of.map((s) => (
           <OneSubject key={s.kind + s.identifier} subject={s} />
@@ -72,7 +72,7 @@ function OneSubject({ subject: s }: { subject: Subject }) {
           ...optional('Reported by', s.not_independent && <NotIndependent why={s.not_independent} />),
           ...optional('Device', s.description),
           ...optional('Method', s.method && `${words(s.method)}${s.tool ? ` with ${s.tool}${s.tool_version ? ` ${s.tool_version}` : ''}` : ''}`),
-          ...optional('Reached', covered(s)),
+          ...optional('Covered', covered(s)),
           [
             'Verification',
             <span key="v">
@@ -97,7 +97,7 @@ function optional(name: string, value: ReactNode): [string, ReactNode][] {
 export function Validation({ of }: { of: Document['validation'] }) {
   return (
     <Card title="Check afterwards">
-      {!of && <p className="text-sm text-muted">None: nobody checked for data that tenants left behind.</p>}
+      {!of && <p className="text-sm text-muted">None. Whether tenants left data behind was not checked afterwards.</p>}
       {of && (
         <div className="flex flex-col gap-2 text-sm">
           <p className="flex flex-wrap items-center gap-2">
@@ -132,7 +132,7 @@ export function Reported({ of }: { of: Schemas['CertificateReport'][] }) {
       <ul className="flex flex-col gap-2 text-sm">
         {of.map((r) => (
           <li key={r.subject + r.at}>
-            {r.by} said of <Code>{r.subject}</Code>, {exact(r.at)}: {r.statement}
+            {r.by} reported about <Code>{r.subject}</Code>, {exact(r.at)}: {r.statement}
             <Evidence of={r.evidence} />
           </li>
         ))}
@@ -145,7 +145,7 @@ export function Reported({ of }: { of: Schemas['CertificateReport'][] }) {
 export function Gaps({ of }: { of: Schemas['CertificateGap'][] }) {
   return (
     <Card title="Not covered">
-      {of.length === 0 && <p className="text-sm text-muted">The document names nothing that it leaves out.</p>}
+      {of.length === 0 && <p className="text-sm text-muted">This document lists nothing as not covered.</p>}
       <ul className="list-disc pl-5 text-sm">
         {of.map((g) => (
           <li key={g.what + g.subject}>
@@ -178,7 +178,7 @@ export function Decisions({ downgrades, overrides }: { downgrades: Schemas['Cert
           ))}
         </div>
       </Card>
-      <Card title="Overrides: stages that people skipped">
+      <Card title="Skipped stages">
         {overrides.length === 0 && <p className="text-sm text-muted">None.</p>}
         <div className="flex flex-col gap-3">
           {overrides.map((o) => (

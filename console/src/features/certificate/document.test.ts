@@ -57,8 +57,8 @@ describe('access', () => {
     expect(had({ had: 'root', cause: 'sudo' }, when)).toBe('root (sudo), last at not known')
   })
   it('says which installation testifies, and whether it can', () => {
-    expect(testifies({ generation: 2, independent: true, made_at: 't', made_by: 'decommission 7' }, when)).toBe('the installation started at <t> by decommission 7')
-    expect(testifies({ generation: 1, independent: false }, when)).toBe('an installation that the issuer did not make; somebody had root on it, so its own reports are not independent')
+    expect(testifies({ generation: 2, independent: true, made_at: 't', made_by: 'decommission 7' }, when)).toBe('an installation that started at <t> by decommission 7')
+    expect(testifies({ generation: 1, independent: false }, when)).toBe('an installation that gpuaas did not make; somebody had root on it, so its own reports are not independent')
   })
   it('uses the words of the command line', () => {
     const command = ['render.go', 'templates/document.txt'].map((f) => readFileSync(new URL(`../../../../contract/certificate/${f}`, import.meta.url), 'utf8')).join('')
@@ -95,7 +95,7 @@ describe('weak', () => {
         installation: { generation: 1, independent: false },
       }),
     ).toEqual([
-      'somebody had root on the installation that reported this: its reports are not independent',
+      'somebody had root on the installation that made these reports, so they are not independent',
       'the report about disk S5P2NG0R is not independent',
       'the check afterwards is not independent',
     ])

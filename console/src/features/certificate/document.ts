@@ -50,7 +50,7 @@ export function verified(v: Subject['verification']): { tone: Tone; result: stri
   if (v.result === 'none') return { tone: 'idle', result: 'none', how: '' }
   const parts = [v.how]
   if (v.canaries_planted > 0) parts.push(`${v.canaries_found} of ${v.canaries_planted} canaries still present`)
-  if (v.samples > 0) parts.push(`${v.samples_unclean} of ${v.samples} places unclean`)
+  if (v.samples > 0) parts.push(`${v.samples_unclean} of ${v.samples} samples not clean`)
   if (v.bytes_read > 0) parts.push(`${bytes(v.bytes_read)} read back`)
   return { tone: v.result === 'passed' ? 'ok' : 'bad', result: v.result, how: parts.filter(Boolean).join(', ') }
 }
@@ -59,8 +59,8 @@ export function verified(v: Subject['verification']): { tone: Tone; result: stri
 export const accessWords = {
   nobody: 'no known access',
   user: 'an ordinary user, last access at ',
-  foreign: 'an installation that the issuer did not make',
-  made: 'the installation started at ',
+  foreign: 'an installation that gpuaas did not make',
+  made: 'an installation that started at ',
   compromised: '; somebody had root on it, so its own reports are not independent',
   looked: { clean: 'No tenant data was found', found: 'Tenant data was found' },
 } as const
@@ -87,13 +87,13 @@ export function fileName(d: Pick<Document, 'kind' | 'seq' | 'node'>): string {
 export function weak(d: Pick<Document, 'subjects' | 'overrides' | 'downgrades' | 'validation' | 'installation'>): string[] {
   const out: string[] = []
   const told = d.subjects.filter((s) => s.not_independent)
-  if (d.installation && !d.installation.independent) out.push('somebody had root on the installation that reported this: its reports are not independent')
+  if (d.installation && !d.installation.independent) out.push('somebody had root on the installation that made these reports, so they are not independent')
   if (told.length > 0) out.push(`the report about ${told.map((s) => `${words(s.kind)} ${s.identifier}`).join(', ')} is not independent`)
   if (d.validation?.not_independent) out.push('the check afterwards is not independent')
   const failed = d.subjects.filter((s) => s.outcome === 'failed' || s.outcome === 'refused')
   if (failed.length > 0) out.push(`${failed.map((s) => `${words(s.kind)} ${s.identifier}`).join(', ')} could not be cleaned`)
   const downgrades = d.downgrades.length
-  if (downgrades > 0) out.push(`less was done than requested, ${downgrades} ${downgrades === 1 ? 'time' : 'times'}`)
+  if (downgrades > 0) out.push(`gpuaas did less than requested, ${downgrades} ${downgrades === 1 ? 'time' : 'times'}`)
   const overrides = d.overrides.length
   if (overrides > 0) out.push(`operators skipped ${overrides} ${overrides === 1 ? 'stage' : 'stages'}`)
   if (d.validation && !d.validation.clean) out.push('the check afterwards found something')

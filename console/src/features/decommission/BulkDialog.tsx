@@ -73,8 +73,8 @@ function Choosing({ first, mode, onMode, onClose }: Props & { first: Chosen }) {
       <div className="flex flex-col gap-4">
         <ModeChoice mode={mode} onMode={onMode} known={known} />
         <Which chosen={chosen} onChosen={setChosen} />
-        {selector ? <Fitting fitting={fitting} from={from} /> : <Note title="Say which nodes">Fill in at least one field: only nodes that match all of them are included.</Note>}
-        {chosen.nodes.length > mostNamed && <Note tone="bad" title={`You cannot choose ${chosen.nodes.length} nodes one by one`}>At most {mostNamed} are possible. Narrow the list of nodes, or clear the list and choose by site, region, SKU and state.</Note>}
+        {selector ? <Fitting fitting={fitting} from={from} /> : <Note title="Choose nodes">Fill in at least one field: only nodes that match all of them are included.</Note>}
+        {chosen.nodes.length > mostNamed && <Note tone="bad" title={`You cannot choose ${chosen.nodes.length} nodes one by one`}>At most {mostNamed} are possible. Filter the node list further, or clear it here and choose by site, region, SKU and state.</Note>}
         {/* Nodes that could not be read again are not known to be the ones that fit now. */}
         {mode && selector && chosen.nodes.length <= mostNamed && <Ask key={mode} mode={mode} selector={selector} fitting={fitting.isError ? undefined : fitting.data} from={from} onMade={setMade} onClose={onClose} />}
       </div>
@@ -124,7 +124,7 @@ function Fitting({ fitting, from }: { fitting: ReturnType<typeof useFitting>; fr
     <details className="rounded-md border border-line px-3 py-2 text-sm">
       <summary>
         {fitting.data.length} {fitting.data.length === 1 ? 'node matches' : 'nodes match'}
-        {from && cannot > 0 && <span className="text-warn">; {cannot} cannot be processed in their current state</span>}
+        {from && cannot > 0 && <span className="text-warn">; {cannot} cannot be turned over in their current state</span>}
       </summary>
       <ul className="mt-2 flex max-h-48 flex-wrap gap-x-4 gap-y-1 overflow-auto">
         {fitting.data.slice(0, 500).map((n) => (
@@ -178,7 +178,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
         <TextField label="In parallel" type="number" value={parallel} onChange={setParallel} hint="How many run at the same time." error={counts(parallel, 1) ? undefined : 'must be 1 to 1000'} />
         <TextField label="Failures allowed" type="number" value={failures} onChange={setFailures} hint="When more than this many have failed, no more start." error={counts(failures, 0) ? undefined : 'must be 0 to 1000'} />
       </div>
-      <CheckField label="Leave out nodes that cannot be processed now" value={skip} onChange={setSkip} hint="Otherwise nothing starts if there is one. You will see which ones were left out." />
+      <CheckField label="Leave out nodes that cannot be turned over now" value={skip} onChange={setSkip} hint="If this is off, nothing starts as long as there is such a node. You see which nodes were left out." />
       <ReasonField value={reason} onChange={setReason} />
       {grave && meant.length > 0 && (
         <Note tone="bad" title={`${modeWords(mode).title}: ${nodesInWords(meant.length)}. What this destroys cannot be recovered.`}>
@@ -218,7 +218,7 @@ function Outcome({ made, onClose }: { made: Made; onClose: () => void }) {
         </ul>
         <div className="flex justify-end">
           <Button look="primary" onClick={() => void navigate({ to: `/decommission-batches/${made.batch.batch_id}` })}>
-            To the batch
+            Open the batch
           </Button>
         </div>
       </div>

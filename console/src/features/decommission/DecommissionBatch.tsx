@@ -37,7 +37,7 @@ function Board({ batch, problem }: { batch: DecommissionBatch; problem: ReactNod
         ['Why', batch.reason],
       ]}
       recovery={{ recoverMany, explain }}
-      cancels="Running and parked ones are stopped where that is possible. What was destroyed stays destroyed."
+      cancels="Running and parked turnovers stop where that is possible. Data that is already destroyed is lost."
       take={(step, reason) => got(api.POST(`/api/v1/admin/decommission-batches/{batch_id}/${step}`, { params: { path }, body: { reason } }))}
     />
   )

@@ -54,11 +54,11 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
   const batches = usePages(['decommission-batches', 'list'], (cursor) => got(api.GET('/api/v1/admin/decommission-batches', { params: { query: { cursor } } })))
   const column = jobColumns<Decommission>(turnover, (d) => known?.find((k) => k.mode === d.mode)?.stages ?? [])
   const standing = [column.name, modeColumn, column.status, column.bar, column.stage]
-  if (all.loading) return <Loading what="operations" />
+  if (all.loading) return <Loading what="turnovers" />
   if (!filtered && all.rows.length === 0 && !all.error) {
     return (
-      <Empty title="No turnovers yet" action={<LinkButton to="/nodes" look="primary">To the nodes</LinkButton>}>
-        When a tenant leaves, its node is reset for the next one; before hardware goes back, it is decommissioned. Both clean the node, verify the result and sign it. Start on the page of a node{manage ? ', or with several nodes above' : ''}: a plan shows what will be destroyed before anything happens.
+      <Empty title="No turnovers yet" action={<LinkButton to="/nodes" look="primary">Go to nodes</LinkButton>}>
+        Reset a node when its tenant leaves, and decommission it before you return the hardware. Both clean the node, verify the result and sign it. Start on the node page{manage ? ', or with several nodes above' : ''}: a plan shows what will be destroyed before anything happens.
       </Empty>
     )
   }
@@ -73,7 +73,7 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
         ...standing,
         column.took,
         { key: 'reason', title: 'Why', width: 'minmax(8rem, 1.4fr)', cell: (d) => <span title={d.reason}>{d.reason}</span> },
-        { key: 'left', title: 'Follow-up', width: '6rem', cell: (d) => (d.follow_ups.length > 0 ? <Badge tone="warn">{d.follow_ups.length} to do</Badge> : '') },
+        { key: 'left', title: 'Left to do', width: '6rem', cell: (d) => (d.follow_ups.length > 0 ? <Badge tone="warn">{d.follow_ups.length} to do</Badge> : '') },
         column.asked,
       ]}
       parkedColumns={[...standing, column.since, column.why]}

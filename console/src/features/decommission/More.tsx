@@ -27,7 +27,7 @@ export function More({ mode, choices, onChoices, siteId, many }: Props) {
           />
         )}
         {takesInstall(mode) && <CheckField label="Keep out of service" value={!!choices.keepOut} onChange={(keepOut) => onChoices({ ...choices, keepOut })} hint={`When it is ready, ${node} is quarantined until an operator returns it to service.`} />}
-        {takesInstall(mode) && <CheckField label="Accept only if the hardware matches the SKU" value={!!choices.match} onChange={(match) => onChoices({ ...choices, match })} hint="If GPUs, memory, disks or interfaces differ, the operation is parked and says how." />}
+        {takesInstall(mode) && <CheckField label="Accept only if the hardware matches the SKU" value={!!choices.match} onChange={(match) => onChoices({ ...choices, match })} hint="If GPUs, memory, disks or interfaces differ, the turnover is parked and says what differs." />}
         {takesEnd(mode) && (
           <SelectField
             label={`If a tenant is renting ${node}`}
@@ -35,10 +35,10 @@ export function More({ mode, choices, onChoices, siteId, many }: Props) {
             onChange={(tenant) => onChoices({ ...choices, tenant: tenant === 'end' || tenant === 'announced' ? tenant : undefined })}
             options={[
               { value: '', label: 'do not start' },
-              { value: 'announced', label: 'end the rental as announced maintenance permits' },
+              { value: 'announced', label: 'end the rental if announced maintenance permits it' },
               { value: 'end', label: 'end the rental immediately' },
             ]}
-            hint={choices.tenant ? "The tenant's work is destroyed." : 'The tenant keeps the node, and the operation is refused.'}
+            hint={choices.tenant ? "The tenant's work is destroyed." : 'The tenant keeps the node, and nothing starts.'}
           />
         )}
         {takesErase(mode) && !many && <WithoutAgent choices={choices} onChoices={onChoices} />}
@@ -58,7 +58,7 @@ function WithoutAgent({ choices, onChoices }: Pick<Props, 'choices' | 'onChoices
     <>
       <CheckField label="Without the agent" value={!!choices.withoutAgent} onChange={(withoutAgent) => onChoices({ ...choices, withoutAgent })} hint="For a node whose agent is gone: steps that only the agent can do are skipped." />
       {choices.withoutAgent && (
-        <TextArea label="What may be left behind" required rows={2} most={2000} value={risk} onChange={setRisk} hint="The risk that you accept. The certificate states it." error={risk.trim() === '' ? 'Say what may be left behind; otherwise the operation waits for the agent.' : undefined} />
+        <TextArea label="What may be left behind" required rows={2} most={2000} value={risk} onChange={setRisk} hint="The risk that you accept. The certificate states it." error={risk.trim() === '' ? 'Say what may be left behind; otherwise the turnover waits for the agent.' : undefined} />
       )}
     </>
   )

@@ -40,7 +40,7 @@ export function FollowUps({ of }: { of: Detail['follow_ups'] }) {
 export function Overrides({ of, stages }: { of: Detail['overrides']; stages: Stage[] }) {
   if (of.length === 0) return null
   return (
-    <Card title={<>Overridden stages <Badge tone="bad">{of.length}</Badge></>}>
+    <Card title={<>Skipped stages <Badge tone="bad">{of.length}</Badge></>}>
       <ul className="flex flex-col divide-y divide-line">
         {of.map((o) => (
           <li key={`${o.epoch} ${o.stage}`} className="py-2 text-sm first:pt-0 last:pb-0">
@@ -99,7 +99,7 @@ function OverrideDialog({ of, asked: { stage, does, title }, onDone, onClose }: 
     <Dialog title={`Continue without: ${title}`} onClose={onClose}>
       <form onSubmit={submit} className="flex flex-col gap-4">
         <p className="text-sm">{does}</p>
-        <TextArea label="Remaining risk" required rows={2} value={risk} onChange={setRisk} hint="Describe what may be left behind. The certificate states it for whoever gets the machine next." placeholder="disks still hold data of the last tenant; they are shredded" />
+        <TextArea label="Remaining risk" required rows={2} value={risk} onChange={setRisk} hint="Describe what may be left behind. The certificate states it to the next owner of the machine." placeholder="disks still hold tenant data; they will be shredded" />
         <ReasonField value={reason} onChange={setReason} hint="Kept in the audit log and the certificate, with your name." />
         <TextField label={`Type “${of.hostname}” to confirm`} required value={typed} onChange={setTyped} />
         {doing.error && <ProblemNote error={doing.error} />}

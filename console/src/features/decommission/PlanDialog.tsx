@@ -140,12 +140,12 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
       if (asRefusal(error).problem.code === 'plan_stale') onStale()
     },
   })
-  if (!may('decommission:manage')) return <p className="text-sm text-muted">You can see plans, but you are not allowed to carry them out.</p>
+  if (!may('decommission:manage')) return <p className="text-sm text-muted">You can see plans, but you may not start them.</p>
   if (plan.blocks.length > 0) {
     return (
       <div className="flex items-center justify-end gap-2 border-t border-line pt-4">
-        <p className="mr-auto text-sm text-muted">Fix what is in the way first.</p>
-        <Button onClick={onStale}>Look again</Button>
+        <p className="mr-auto text-sm text-muted">Fix the problems above first.</p>
+        <Button onClick={onStale}>Check again</Button>
         <Button onClick={onClose}>Keep as it is</Button>
       </div>
     )
@@ -167,7 +167,7 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
       {doing.error && <ProblemNote error={doing.error} />}
       {changed && (
         <Note tone="warn" title="The plan above has changed" actions={<Button onClick={agree}>I have read it</Button>}>
-          Something about the node has changed since you first read it.
+          The node has changed since you read the plan.
         </Note>
       )}
       <div className="flex justify-end gap-2">

@@ -7,7 +7,7 @@ export type Decommission = Schemas['DecommissionView']
 export type DecommissionBatch = Schemas['DecommissionBatchView']
 
 /** The words of turnover. */
-export const turnover: Kind = { noun: 'decommission', title: 'Turnover', job: 'Operation', unit: 'Node' }
+export const turnover: Kind = { noun: 'decommission', title: 'Turnover', job: 'Turnover', unit: 'Node' }
 
 /** useModes is every mode with its stages, and how long each takes at a site. */
 export function useModes(siteId?: string) {
@@ -43,7 +43,7 @@ export function plannedOf(mode: Mode, c: Choices) {
   return { ...choicesOf(mode, c), ...installedOf(mode, c), ...(without && { without_agent: true, residual_risk: c.risk }) }
 }
 
-/** installedOf is what of them is about the machine once it is installed anew. */
+/** installedOf is what of them is about the machine once it is reinstalled. */
 export function installedOf(mode: Mode, c: Choices) {
   return { keep_out_of_service: (takesInstall(mode) && c.keepOut) || undefined, require_hardware_match: (takesInstall(mode) && c.match) || undefined }
 }

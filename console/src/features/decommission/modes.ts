@@ -10,10 +10,10 @@ const words: Record<Mode, ModeWords> = {
   reimage: { title: 'Reimage', what: 'Releases the machine, erases its disks and reinstalls it. The node keeps its id.' },
   full_decommission: { title: 'Full decommission', what: 'Permanently removes the node from the inventory: the machine is released, erased and switched off.' },
   storage_cleanup: { title: 'Storage cleanup', what: 'Removes what tenants left on the storage of the node, and nothing else.' },
-  drain: { title: 'Drain', what: 'Removes tenants from the node and sets it aside as it is. Nothing is cleaned.' },
-  retire: { title: 'Retire', what: 'Removes tenants from the node, cleans it and sets it aside. It can be reactivated.' },
+  drain: { title: 'Drain', what: 'Removes tenants and takes the node out of service. Nothing is cleaned.' },
+  retire: { title: 'Retire', what: 'Removes tenants, cleans the node and takes it out of service. You can reactivate it.' },
   reactivate: { title: 'Reactivate', what: 'Brings a retired node back into service. One that is not proven clean is cleaned first.' },
-  remove: { title: 'Remove', what: 'Permanently removes a retired node, or one that never enrolled, from the inventory. Its machine is left as it is.' },
+  remove: { title: 'Remove', what: 'Permanently removes a retired node, or one that never enrolled, from the inventory. Its machine is not touched.' },
 }
 
 export const modes = Object.keys(words) as Mode[]
@@ -56,8 +56,8 @@ export const takesCleanup = (mode: Mode) => mode === 'soft_reset' || mode === 'r
 
 export const eraseWords: Record<Choices['erase'], string> = {
   none: 'Disks are released as they are.',
-  quick: 'The beginning and the end of each disk; tools can still read the rest.',
-  secure: 'All of each disk, by the best method it supports; may take hours.',
+  quick: 'Erases only the beginning and the end of each disk. Tools can still read the rest.',
+  secure: 'Erases each disk completely with the best method it supports. May take hours.',
 }
 
 export const cleanupWords: Record<Choices['cleanup'], string> = {

@@ -16,7 +16,7 @@ export function Attention({ pending, unknown, ...known }: Known & { /** What is 
           <Spinner /> Checking {pending.join(', ')} …
         </p>
       )}
-      {unknown.length > 0 && <p className="mb-2 text-sm text-warn">Could not be read: {unknown.join(', ')}.</p>}
+      {unknown.length > 0 && <p className="mb-2 text-sm text-warn">Could not load {unknown.join(', ')}. Problems there are not listed.</p>}
       {found.length > 0 && (
         <ul className="-m-2 grid gap-x-4 lg:grid-cols-2">
           {found.map((m) => (

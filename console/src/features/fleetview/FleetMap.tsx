@@ -38,7 +38,7 @@ export function FleetMap({ summary }: { summary?: Summary }) {
       </div>
       {map.error && <ProblemNote error={map.error} onRetry={() => void map.refetch()} />}
       {!asTable && <Legend summary={summary} shown={shown} onToggle={toggle} />}
-      {map.data.truncated && <Note tone="warn" title="This is not the whole fleet">The map shows the first {map.data.nodes.length} nodes. To see the others, filter the table of nodes by site.</Note>}
+      {map.data.truncated && <Note tone="warn" title="This is not the whole fleet">The map shows the first {map.data.nodes.length} nodes. To see the others, open the node list and filter it by site.</Note>}
       {wanted.map((h) => (
         <HallCard key={h.key} hall={h}>
           {h.total === 0 ? (
@@ -50,7 +50,7 @@ export function FleetMap({ summary }: { summary?: Summary }) {
           )}
         </HallCard>
       ))}
-      <p className="text-xs text-muted">{live ? 'States are live; findings and jobs as of' : 'Not live: everything as of'} {exact(map.data.as_of)}.</p>
+      <p className="text-xs text-muted">{live ? 'States update live. Findings and jobs are from' : 'Not updating. Everything is from'} {exact(map.data.as_of)}.</p>
     </section>
   )
 }
@@ -74,7 +74,7 @@ function HallCard({ hall, children }: { hall: Hall; children: React.ReactNode })
             </LinkButton>
           )}
           <LinkButton look="quiet" to="/nodes" search={search}>
-            Table of nodes
+            Node list
           </LinkButton>
         </>
       }

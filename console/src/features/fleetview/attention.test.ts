@@ -59,8 +59,8 @@ describe('matters', () => {
     const parked = [{ hostname: 'gpu-00007', onboarding_id: 'a', failure: { error_message: 'the installation failed', error_remedy: 'read its log' } }, { hostname: 'gpu-00008', onboarding_id: 'b' }]
     expect(matters({ summary, parked: { onboarding: parked } }).map((m) => [m.title, m.detail, m.to])).toEqual([
       ['gpu-00007 is parked: the installation failed', 'read its log', '/onboardings/a'],
-      ['gpu-00008 is parked', 'It is waiting for an operator.', '/onboardings/b'],
-      ['1 more onboarding is parked', 'Each is waiting for an operator.', '/onboardings'],
+      ['gpu-00008 is parked', 'It does not continue until an operator acts.', '/onboardings/b'],
+      ['1 more onboarding is parked', 'None continues until an operator acts.', '/onboardings'],
     ])
     // One that went on since the list was read is not parked any more.
     expect(matters({ summary: { ...calm, jobs: { ...calm.jobs, onboardings_parked: 1 } }, parked: { onboarding: parked } })).toHaveLength(1)
@@ -68,7 +68,7 @@ describe('matters', () => {
   })
 
   it('name warnings of reconciliation', () => {
-    expect(matters({ summary: { ...calm, findings: { ...calm.findings, warning: 2 } } }).map((m) => [m.title, m.search])).toEqual([['2 findings are warnings', { tab: 'findings', severity: 'warning' }]])
+    expect(matters({ summary: { ...calm, findings: { ...calm.findings, warning: 2 } } }).map((m) => [m.title, m.search])).toEqual([['2 warning findings', { tab: 'findings', severity: 'warning' }]])
   })
 
   it('name turnovers that were halted', () => {

@@ -44,8 +44,8 @@ function ofSystem(system: Known['system']): Matter[] {
   const idle = [...new Set(system.workers.filter((w) => w.pollers === 0).map((w) => w.task_queue))]
   if (idle.length > 0) out.push({ key: 'no worker', tone: 'bad', title: `No worker is running for ${idle.join(', ')}`, detail: 'Jobs are not moving. Start a process with the role worker.', to: '/system' })
   const late = Math.max(0, ...[...(system.outbox ?? []).filter((b) => b.pending > 0), ...system.workers.filter((w) => w.backlog > 0)].map((b) => b.oldest_age_seconds))
-  if (late > lateAfter) out.push({ key: 'late', tone: 'warn', title: `Work has been waiting for ${span(late)}`, detail: 'This should take moments. See which part is behind.', to: '/system' })
-  if (dead > 0) out.push({ key: 'dead letters', tone: 'warn', title: many(dead, 'dead letter', 'dead letters'), detail: 'Messages that could not be delivered need a decision.', to: '/system' })
+  if (late > lateAfter) out.push({ key: 'late', tone: 'warn', title: `Work has been waiting for ${span(late)}`, detail: 'Work normally starts within seconds. Open the system page to see which part is behind.', to: '/system' })
+  if (dead > 0) out.push({ key: 'dead letters', tone: 'warn', title: many(dead, 'message was not delivered', 'messages were not delivered'), detail: 'Deliver these dead letters again or discard them.', to: '/system' })
   return out
 }
 
@@ -58,16 +58,16 @@ function ofSites(reconciliation: Known['reconciliation']): Matter[] {
         key: `breaker ${site.site_id}`,
         tone: 'bad',
         title: `${site.name}: the circuit breaker is open`,
-        detail: `${many(site.breaker.nodes.length, 'node', 'nodes')} would have been quarantined at the same time. Confirm or dismiss.`,
+        detail: `It held back the quarantine of ${many(site.breaker.nodes.length, 'node', 'nodes')}. Confirm or dismiss.`,
         to: '/drift',
         search,
       })
     }
     if (site.breaker?.confirmed_at) {
-      out.push({ key: `breaker ${site.site_id}`, tone: 'info', title: `${site.name}: nodes are being quarantined`, detail: `${many(site.breaker.nodes.length, 'node', 'nodes')} held back by a circuit breaker that was then confirmed.`, to: '/drift', search })
+      out.push({ key: `breaker ${site.site_id}`, tone: 'info', title: `${site.name}: nodes are being quarantined`, detail: `An operator confirmed the circuit breaker, which held back ${many(site.breaker.nodes.length, 'node', 'nodes')}.`, to: '/drift', search })
     }
     if (site.stale) {
-      out.push({ key: `unheard ${site.site_id}`, tone: 'warn', title: `${site.name}: MAAS does not answer`, detail: site.last_error?.message ?? 'It has not answered every question for a long time.', to: '/drift', search })
+      out.push({ key: `unheard ${site.site_id}`, tone: 'warn', title: `${site.name}: MAAS does not answer`, detail: site.last_error?.message ?? 'MAAS has not answered completely for a long time, so drift at this site may go unnoticed.', to: '/drift', search })
     }
   }
   return out
@@ -84,11 +84,11 @@ function ofParked(kind: JobFamily, total: number, jobs: ParkedJob[] = []): Matte
   const out = shown.map((j): Matter => {
     const why = j.failure?.error_message ?? ''
     const title = why ? `${j.hostname} is parked: ${why.length > longest ? `${why.slice(0, longest)}…` : why}` : `${j.hostname} is parked`
-    return { key: `parked ${idOf(j)}`, tone: 'bad', title, detail: j.failure?.error_remedy ?? keeps[kind] ?? 'It is waiting for an operator.', to: jobPath({ kind, id: idOf(j) }) }
+    return { key: `parked ${idOf(j)}`, tone: 'bad', title, detail: j.failure?.error_remedy ?? keeps[kind] ?? 'It does not continue until an operator acts.', to: jobPath({ kind, id: idOf(j) }) }
   })
   const others = total - shown.length
   const more = shown.length > 0 ? 'more ' : ''
-  if (others > 0) out.push({ key: `${kind}s`, tone: 'bad', title: `${many(others, `${more}${kind} is`, `${more}${kind}s are`)} parked`, detail: keeps[kind] ?? 'Each is waiting for an operator.', to: `/${kind}s`, search: { status: 'failed' } })
+  if (others > 0) out.push({ key: `${kind}s`, tone: 'bad', title: `${many(others, `${more}${kind} is`, `${more}${kind}s are`)} parked`, detail: keeps[kind] ?? 'None continues until an operator acts.', to: `/${kind}s`, search: { status: 'failed' } })
   return out
 }
 
@@ -101,11 +101,11 @@ function ofFleet(summary: Known['summary'], parked: Known['parked']): Matter[] {
     out.push({ key: 'findings', tone: 'bad', title: many(findings.critical, 'critical finding', 'critical findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { tab: 'findings', severity: 'critical' } })
   }
   if (findings.warning > 0) {
-    out.push({ key: 'warnings', tone: 'warn', title: many(findings.warning, 'finding is a warning', 'findings are warnings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { tab: 'findings', severity: 'warning' } })
+    out.push({ key: 'warnings', tone: 'warn', title: many(findings.warning, 'warning finding', 'warning findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { tab: 'findings', severity: 'warning' } })
   }
-  if (by.offline > 0) out.push({ key: 'offline', tone: 'warn', title: `${many(by.offline, 'node is', 'nodes are')} offline`, detail: 'The agent does not answer.', to: '/nodes', search: { status: 'offline' } })
+  if (by.offline > 0) out.push({ key: 'offline', tone: 'warn', title: `${many(by.offline, 'node is', 'nodes are')} offline`, detail: 'Their agents do not answer.', to: '/nodes', search: { status: 'offline' } })
   if (by.quarantined > 0) {
-    out.push({ key: 'quarantined', tone: 'warn', title: `${many(by.quarantined, 'node is', 'nodes are')} quarantined`, detail: 'Kept out of scheduling until somebody decides.', to: '/nodes', search: { status: 'quarantined' } })
+    out.push({ key: 'quarantined', tone: 'warn', title: `${many(by.quarantined, 'node is', 'nodes are')} quarantined`, detail: 'Quarantined nodes get no new work until an operator returns them to service.', to: '/nodes', search: { status: 'quarantined' } })
   }
   return out
 }
@@ -122,5 +122,5 @@ function batchOf(kind: BatchFamily, total: number) {
 function ofBatches(kind: BatchFamily, batches: Batch[] = []): Matter[] {
   return batches
     .filter((b) => b.state === 'halted')
-    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `${batchOf(kind, b.total)} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. No more start until somebody decides.`, to: `/${kind}-batches/${b.batch_id}` }))
+    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `${batchOf(kind, b.total)} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. No further node starts until an operator resumes the batch.`, to: `/${kind}-batches/${b.batch_id}` }))
 }

@@ -13,7 +13,7 @@ export function useWhere({ site_id, profile_id }: { site_id?: string; profile_id
   const siteName = useSiteName()
   const { profiles } = useProfiles(site_id ?? '')
   return [
-    ['Site', site_id ? <TextLink key="site" to={`/sites/${site_id}`}>{siteName(site_id)}</TextLink> : 'not a MAAS machine'],
+    ['Site', site_id ? <TextLink key="site" to={`/sites/${site_id}`}>{siteName(site_id)}</TextLink> : 'none (the machine is not in MAAS)'],
     ['Profile', profiles.find((p) => p.profile_id === profile_id)?.name ?? profile_id],
   ]
 }
@@ -22,7 +22,7 @@ export function useWhere({ site_id, profile_id }: { site_id?: string; profile_id
 export function AboutJob({ kind, of, own, last }: { kind: Kind; of: Job; own: Fact[]; last: Fact }) {
   const lines: Fact[] = [
     ...own,
-    ['Adopted', of.adopted ? 'a state reached outside gpuaas was adopted' : ''],
+    ['Adopted', of.adopted ? 'gpuaas adopted a state that somebody else had set' : ''],
     ['Requested', <When key="asked" at={of.requested_at} exactly />],
     ['Requested by', <Who key="who" id={of.requested_by} />],
     ['Started', of.started_at && <When key="started" at={of.started_at} exactly />],

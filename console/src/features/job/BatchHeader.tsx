@@ -21,7 +21,7 @@ export function BatchHeader<T extends Job>({ store, stages, total, status, onSta
       <Progress counts={counts} total={total} />
       <div className="flex flex-wrap gap-2">
         {stat('completed', done, 'completed', counts.with_gaps > 0 ? 'warn' : 'ok')}
-        {counts.with_gaps > 0 && <Stat label="of these with gaps" value={counts.with_gaps} tone="warn" hint="Less was done than requested." />}
+        {counts.with_gaps > 0 && <Stat label="of these with gaps" value={counts.with_gaps} tone="warn" hint="These ended with less done than requested." />}
         {stat('running', counts.running, 'running', 'info')}
         {counts.compensating > 0 && stat('rolling back', counts.compensating, 'compensating', 'info')}
         {stat('pending', counts.pending, 'pending', 'idle')}
@@ -65,7 +65,7 @@ function Pace<T extends Job>({ store, stages }: { store: BoardStore<T>; stages: 
   return (
     <>
       <Stat label="per hour" value={perHour === undefined ? '–' : perHour < 10 ? perHour.toFixed(1) : Math.round(perHour)} hint="Completed during the last hour" />
-      <Stat label="expected time left" value={end && secondsLeft !== undefined ? span(secondsLeft) : '–'} hint={end ? `Until about ${exact(end)}, if as many keep running in parallel as now; parked ones are not counted.` : 'Not known yet, or nothing is left to do.'} />
+      <Stat label="expected time left" value={end && secondsLeft !== undefined ? span(secondsLeft) : '–'} hint={end ? `Until about ${exact(end)}, if as many keep running in parallel as now; parked jobs are not counted.` : 'Not known yet, or nothing is left to do.'} />
     </>
   )
 }

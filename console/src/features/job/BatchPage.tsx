@@ -59,13 +59,13 @@ export function BatchPage({ kind, batch, stages, read, problem, title, lead, abo
       {children}
       {batch.state === 'settled' && batch.failed > 0 && (
         <Note tone="bad" title={`${batch.failed} of ${batch.total} ${batch.failed === 1 ? 'is' : 'are'} waiting for you`} actions={<Button onClick={() => setSearch({ status: 'failed' })}>Show them</Button>}>
-          Everything else has finished. Each of these says what to do.
+          Everything else has finished. Open each one to see what to do.
         </Note>
       )}
       <RecoverMany kind={kind} store={store} stages={stages} {...recovery} />
       <BatchHeader store={store} stages={stages} total={batch.total} status={status} onStatus={(s) => setSearch({ status: s })} />
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <CheckField label="Parked first" value={parkedFirst} onChange={(on) => setSearch({ parked: on ? 'first' : '' })} />
+        <CheckField label="Show parked first" value={parkedFirst} onChange={(on) => setSearch({ parked: on ? 'first' : '' })} />
         <StageLegend />
       </div>
       <BoardReading of={query} />
@@ -100,7 +100,7 @@ const stepWords: Record<StepName, { button: string; does: string; done: string }
 function Stopped({ kind, batch }: { kind: Kind; batch: Batch }) {
   const unit = kind.unit.toLowerCase()
   if (batch.state === 'halted') {
-    return <Note tone="bad" title={`Halted: ${batch.pause_reason ?? 'too many failed'}`}>No further {unit} starts until you resume it. Look at the failed ones first.</Note>
+    return <Note tone="bad" title={`Halted: ${batch.pause_reason ?? 'too many failed'}`}>No further {unit} starts until you resume the batch. Check the failed ones first.</Note>
   }
   if (batch.state !== 'paused' || !batch.paused_at) return null
   return (
@@ -118,7 +118,7 @@ function stepsOf(kind: Kind, batch: Batch, cancels: string): Step[] {
     case 'halted':
       return [{ name: 'resume', title: 'Continue despite the failures', text: 'The batch continues despite the failures so far, and halts again if more than that fail.' }, cancel]
     case 'paused':
-      return [{ name: 'resume', title: `Resume: ${all}`, text: 'Waiting ones start again, as many in parallel as the limits allow.' }, cancel]
+      return [{ name: 'resume', title: `Resume: ${all}`, text: 'Waiting jobs start again, as many at a time as the limits allow.' }, cancel]
     default:
       return [{ name: 'pause', title: `Pause: ${all}`, text: `No further ${unit} starts. Those already running continue.` }, cancel]
   }

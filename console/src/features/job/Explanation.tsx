@@ -9,7 +9,7 @@ import { isOver, isParked, type Job, type JobDetail } from './job'
 export function Explanation({ of: { explanation: of, failure, observed } }: { of: JobDetail }) {
   const lines: [string, ReactNode][] = []
   if (of.expected) lines.push(['Waiting for', of.expected])
-  if (of.observed) lines.push(['Seen', <Since key="seen" text={of.observed} since={of.observed_since} until={observed.at} />])
+  if (of.observed) lines.push(['Observed', <Since key="seen" text={of.observed} since={of.observed_since} until={observed.at} />])
   if (of.waiting_since) lines.push([isOver(of.status) ? 'Ended' : 'Since', <Moment key="since" at={of.waiting_since} />])
   // What was seen usually ends with what went wrong: that is said once.
   if (failure && !of.observed.includes(failure.error_message)) lines.push(['What went wrong', failure.error_message])

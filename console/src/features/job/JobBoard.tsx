@@ -55,7 +55,7 @@ function columnsOf<T extends Job>(kind: Kind, store: BoardStore<T>, stages: Stag
 }
 
 export function StageName({ row, title }: { row: Pick<Job, 'status' | 'current_stage' | 'current_attempt' | 'stage_number'>; title?: string }) {
-  if (row.status === 'pending') return <span className="text-muted">waiting for a slot</span>
+  if (row.status === 'pending') return <span className="text-muted">waiting for a free slot</span>
   if (row.status === 'compensating') return <>rolling back</>
   if (isOver(row.status) && row.status !== 'cancelled') return <span className="text-muted">–</span>
   return (
@@ -77,7 +77,7 @@ export function Expected({ row, stages }: { row: Job; stages: Stage[] }) {
   if (isOver(row.status)) return <span className="text-muted">–</span>
   if (isLate(row, stages, now)) return <span className="text-warn" title="This stage has taken more than twice as long as it typically does.">overdue</span>
   const left = remaining(row, stages, now)
-  if (left === undefined) return <span title="Not known: a stage ahead has never been completed before, or it is waiting for you.">–</span>
+  if (left === undefined) return <span title="Unknown: a later stage has never been completed before, or this job is waiting for you.">–</span>
   return <>{left < 1 ? 'any moment' : `${span(left)} more`}</>
 }
 

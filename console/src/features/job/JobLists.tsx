@@ -23,7 +23,7 @@ export function JobFilters({ kind, search, setSearch, children }: { kind: Kind; 
   const find = useCallback((hostname: string) => setSearch({ hostname }), [setSearch])
   return (
     <div className={`grid gap-3 ${children ? 'sm:grid-cols-3 lg:grid-cols-5 lg:max-w-5xl' : 'sm:grid-cols-3 lg:max-w-3xl'}`}>
-      <FilterText label={kind.unit} placeholder="name starts with" value={search.hostname ?? ''} onChange={find} />
+      <FilterText label={kind.unit} placeholder="start of the name" value={search.hostname ?? ''} onChange={find} />
       {children}
       <SelectField label="Status" value={search.status ?? ''} onChange={(status) => setSearch({ status })} options={statusChoices} />
       <SelectField label="Site" value={search.site ?? ''} onChange={(site) => setSearch({ site })} options={[{ value: '', label: 'Any site' }, ...sites.map((s) => ({ value: s.site_id, label: s.name }))]} />

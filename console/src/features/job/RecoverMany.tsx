@@ -85,7 +85,7 @@ function Together({ kind, group, recoverMany, explain, onClose }: Recovery & { k
             )}
           </div>
         )}
-        {example.data && !offer && <Note tone="warn" title="It is no longer possible">Some of them have moved on, or somebody else dealt with them. Close this and look again.</Note>}
+        {example.data && !offer && <Note tone="warn" title="It is no longer possible">Some of these jobs have changed in the meantime. Close this dialog and check them again.</Note>}
         <ul aria-label="Affected" className="flex max-h-40 flex-wrap gap-x-3 gap-y-1 overflow-auto text-sm text-muted">
           {jobs.map((j) => (
             <li key={idOf(j)}>{j.hostname}</li>

@@ -61,7 +61,7 @@ function Entry({ step, before, stages, goesOn }: { step: Step; before: Step[]; s
   const stage = stages.find((s) => s.name === step.stage)
   const last = step.attempts.at(-1)
   if (!last) return null
-  const outcome = last.outcome === 'running' && !goesOn ? { tone: 'idle' as Tone, text: 'left' } : waived(step.stage, last, before.at(-1)) ? { tone: 'warn' as Tone, text: 'overridden' } : outcomes[last.outcome]
+  const outcome = last.outcome === 'running' && !goesOn ? { tone: 'idle' as Tone, text: 'left' } : waived(step.stage, last, before.at(-1)) ? { tone: 'warn' as Tone, text: 'skipped by an operator' } : outcomes[last.outcome]
   return (
     <Place tone={outcome.tone}>
       <p className="flex flex-wrap items-center gap-x-2 gap-y-1 text-sm">

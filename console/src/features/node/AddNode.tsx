@@ -64,7 +64,7 @@ function Form({ regions, busy, error, onSend, onClose }: { regions: string[]; bu
   return (
     <form onSubmit={submit} className="flex flex-col gap-4">
       <p className="text-sm text-muted">
-        For a machine that already runs and is not installed by MAAS. Machines of a site become nodes through <TextLink to="/onboardings/new">onboarding</TextLink>.
+        For a machine that already has an operating system and that MAAS does not manage. To add machines of a site, use <TextLink to="/onboardings/new">onboarding</TextLink>.
       </p>
       {skus.data && names.length === 0 && (
         <Note tone="warn" title="There is no SKU yet">
@@ -75,11 +75,11 @@ function Form({ regions, busy, error, onSend, onClose }: { regions: string[]; bu
         <TextField label="Hostname" required value={of.hostname} onChange={set('hostname')} error={badName ?? refused.hostname} hint="Unique within its region." placeholder="c07u31" />
         <SelectField label="SKU" required value={sku} onChange={set('sku')} options={names.map((s) => ({ value: s.sku_id, label: s.display_name || s.sku_id }))} error={refused.sku} hint="The kind of machine it is." />
         <TextField label="Region" required value={of.region_code} onChange={set('region_code')} list={regions} error={refused.region_code} placeholder="eu-1" />
-        <TextField label="Host" value={of.host} onChange={set('host')} error={refused.host} hint="The address it is reached at; its hostname by default." />
+        <TextField label="Host" value={of.host} onChange={set('host')} error={refused.host} hint="The address of the node. Empty: its hostname." />
         <TextField label="SSH port" type="number" value={of.port} onChange={set('port')} error={badPort ?? refused.port} placeholder="22" />
-        <TextField label="SSH account" value={of.ssh_username} onChange={set('ssh_username')} error={refused.ssh_username} hint="For people; the control plane does not use it." />
+        <TextField label="SSH account" value={of.ssh_username} onChange={set('ssh_username')} error={refused.ssh_username} hint="The account that people sign in with. The control plane does not use it." />
         <SelectField
-          label="Bootstrap as"
+          label="How the machine gets it"
           value={of.mode}
           onChange={set('mode')}
           options={[

@@ -54,7 +54,7 @@ export function EditNode({ node, etag, onClose }: { node: Detail; etag: string; 
         <div className="grid gap-4 sm:grid-cols-2">
           <TextField label="Host" required value={of.host} onChange={set('host')} error={refused.host} hint="The address it is reached at." />
           <TextField label="SSH port" type="number" required value={of.port} onChange={set('port')} error={refused.port} />
-          <TextField label="SSH account" value={of.ssh_username} onChange={set('ssh_username')} error={refused.ssh_username} hint="For people; the control plane does not use it." />
+          <TextField label="SSH account" value={of.ssh_username} onChange={set('ssh_username')} error={refused.ssh_username} hint="The account that people sign in with. The control plane does not use it." />
           <TextField label="GPUs" type="number" required value={of.gpus_total} onChange={set('gpus_total')} error={refused.gpus_total} />
           <SelectField label="Agent channel" value={of.channel} onChange={set('channel')} options={['unassigned', 'stable', 'candidate', 'pinned']} error={refused.agent_channel} hint="Which releases of the agent it receives." />
           <TextField label="Desired agent version" value={of.version} onChange={set('version')} error={refused.desired_agent_version} hint="Empty: any." />

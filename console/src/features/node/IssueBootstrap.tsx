@@ -10,7 +10,7 @@ import type { Detail } from './queries'
 
 const explained = {
   bootstrap: 'It lets this machine enrol as this node. Earlier bootstraps that were not used stop working.',
-  recovery: 'It gives the agent of this node a new certificate when its own has expired or was revoked. Tasks that were queued for the node before then become void.',
+  recovery: 'It gives the agent of this node a new certificate when its own has expired or was revoked. Tasks that are still queued for the node will not run.',
 }
 
 /** IssueBootstrap issues a bootstrap, or a recovery, and shows it this once. */
@@ -33,7 +33,7 @@ export function IssueBootstrap({ node, purpose, onClose }: { node: Detail; purpo
         <div className="flex flex-col gap-4">
           <p className="text-sm">{explained[purpose]}</p>
           <SelectField
-            label="As"
+            label="How the machine gets it"
             value={mode}
             onChange={setMode}
             options={[

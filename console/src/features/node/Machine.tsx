@@ -33,14 +33,14 @@ export function Machine({ node, past }: { node: Known; past: boolean }) {
   if (!bound && !observed && node.onboarding_mode === 'manual') {
     return (
       <Card title="Machine">
-        <p className="text-sm text-muted">Added by hand: it is not a MAAS machine, so its power and installation are not checked from outside.</p>
+        <p className="text-sm text-muted">This node was added by hand. It has no MAAS machine, so gpuaas cannot check its power and installation.</p>
       </Card>
     )
   }
   if (past && !observed) {
     return (
       <Card title="Machine in MAAS">
-        <p className="text-sm text-muted">It had not been checked from outside yet.</p>
+        <p className="text-sm text-muted">At that time it had not been compared with MAAS yet.</p>
       </Card>
     )
   }
@@ -59,11 +59,11 @@ export function Machine({ node, past }: { node: Known; past: boolean }) {
                 ['System id', bound ? <Code key="i">{bound.maas_system_id}</Code> : undefined],
                 ['Last checked', bound ? <When key="w" at={bound.last_reconciled_at} /> : undefined],
               ] as [string, React.ReactNode][])),
-          ['Status', bound?.maas_status ?? (observed ? observed.status || 'not known to the provider' : undefined)],
+          ['Status', bound?.maas_status ?? (observed ? observed.status || 'MAAS has no such machine' : undefined)],
           ['Power', bound?.maas_power_state ?? observed?.power],
           ['Addresses', observed?.addresses.length ? observed.addresses.join(', ') : undefined],
           ['Unchanged since', observed ? <span key="o"><When at={observed.seen_at} exactly={past} /> by {observed.provider}</span> : undefined],
-          ['Differs in', observed ? (observed.findings.length ? observed.findings.map(words).join(', ') : 'nothing') : undefined],
+          ['Differences', observed ? (observed.findings.length ? observed.findings.map(words).join(', ') : 'none') : undefined],
         ]}
       />
     </Card>

@@ -24,14 +24,14 @@ const titles: Record<Action, string> = {
   return_to_service: 'Return to service',
   task: 'Run a task',
   bootstrap: 'Issue a bootstrap',
-  recovery: 'Issue a recovery',
+  recovery: 'Issue a recovery bootstrap',
   revoke: 'Revoke the identity',
 }
 
 const hints: Partial<Record<Action, string>> = {
   bootstrap: 'A new command that lets the machine enrol.',
-  recovery: 'A new certificate for an agent that had enrolled.',
-  revoke: 'Its agent is refused from now on.',
+  recovery: 'A command that gives the enrolled agent a new certificate.',
+  revoke: 'The control plane no longer accepts its agent.',
 }
 
 /** called is a mode as a menu shows it, with a capital. */
@@ -49,7 +49,7 @@ export function NodeActions({ node, etag }: { node: Detail; etag: string }) {
   const button = (a: Action) => allowed.includes(a) && <Button look={a === 'return_to_service' ? 'primary' : 'plain'} onClick={() => setOpened(a)}>{titles[a]}</Button>
   const more: Entry[] = (['bootstrap', 'recovery', 'revoke'] as const).filter((a) => allowed.includes(a)).map((a) => ({ key: a, title: titles[a], hint: hints[a], onSelect: () => setOpened(a) }))
   if (may('node:manage') && node.status !== 'deleted') more.unshift({ key: 'edit', title: 'Edit', hint: 'Address, GPUs, the desired agent version.', onSelect: () => setOpened('edit') })
-  if (may('fleet_operation:run') && node.status === 'active') more.unshift({ key: 'operation', title: 'Run an operation', hint: 'Packages, files, services, checks; planned first.', onSelect: () => void navigate({ to: '/operations/new', search: { nodes: node.hostname } }) })
+  if (may('fleet_operation:run') && node.status === 'active') more.unshift({ key: 'operation', title: 'Run an operation', hint: 'Install packages, write files, run checks. You see the plan first.', onSelect: () => void navigate({ to: '/operations/new', search: { nodes: node.hostname } }) })
   const plans: Entry[] = turnovers(node).map((t) => ({ key: t.mode, title: called(t.mode), hint: t.hint, onSelect: () => void navigate({ to: '/decommissions', search: { plan: node.node_id, mode: t.mode } }) }))
   return (
     <>
@@ -87,7 +87,7 @@ function Opened({ what, onClose, ...shown }: { what: Opened; node: Detail; etag:
     case 'quarantine':
       return (
         <ReasonDialog title={`Quarantine ${node.hostname}`} does="Quarantine it" danger act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/quarantine', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is quarantined.`)} onClose={onClose}>
-          <p>It is out of service until somebody returns it. Nothing on the machine changes.</p>
+          <p>No new work is placed on it until an operator returns it to service. Running work continues.</p>
         </ReasonDialog>
       )
     case 'return_to_service':
@@ -99,7 +99,7 @@ function Opened({ what, onClose, ...shown }: { what: Opened; node: Detail; etag:
     case 'revoke':
       return (
         <ReasonDialog title={`Revoke the identity of ${node.hostname}`} does="Revoke it" danger confirm={node.hostname} act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/revoke-identity', { params: { path }, body: { reason } }))} onDone={done(`The certificates of ${node.hostname} are revoked.`)} onClose={onClose}>
-          <p>All its certificates become void immediately, its agent is refused and the node goes offline. It comes back only with a recovery command that you issue and run on the machine.</p>
+          <p>Its certificates stop working immediately, the control plane refuses its agent and the node goes offline. To bring it back, issue a recovery bootstrap and run it on the machine.</p>
         </ReasonDialog>
       )
     case 'bootstrap':

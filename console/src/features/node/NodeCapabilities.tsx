@@ -47,7 +47,7 @@ export function NodeCapabilities({ node }: { node: Known }) {
       {(gpus?.length ?? 0) !== node.gpus_total && (
         <div className="lg:col-span-2">
           <Note tone="warn" title={`The agent found ${gpus?.length ?? 0} GPUs, and the SKU of the node says ${node.gpus_total}`}>
-            Look at the driver and the PCI bus of the machine, or correct the SKU. Machines of the virtual lab have no GPUs.
+            Check the driver and the PCI bus of the machine, or correct the SKU. Machines of the virtual lab have no GPUs.
           </Note>
         </div>
       )}

@@ -31,7 +31,7 @@ const drifts = [
   { value: 'in_sync', label: 'None' },
   { value: 'version_drift', label: 'Outdated or unknown build' },
   { value: 'config_drift', label: 'Config drift' },
-  { value: 'certificate_only_repair_needed', label: 'Cert repair' },
+  { value: 'certificate_only_repair_needed', label: 'Certificate repair' },
   { value: 'unknown', label: 'No agent yet' },
 ]
 
@@ -51,7 +51,7 @@ export function NodeFilters({ all, address, change }: { all?: Summary; address: 
       <SelectField label="Region" value={address.region_code ?? ''} onChange={(v) => change({ region_code: v })} options={[{ value: '', label: 'Any region' }, ...listed(all?.regions.map((r) => r.region_code), address.region_code)]} />
       <SelectField label="Site" value={address.site_id ?? ''} onChange={(v) => change({ site_id: v })} options={[{ value: '', label: 'Any site' }, ...(all?.sites ?? []).map((s) => ({ value: s.site_id, label: s.name }))]} />
       <SelectField label="Agent" value={address.agent ?? ''} onChange={(v) => change({ agent: v })} options={[{ value: '', label: 'Any agent' }, ...agentCards.map((c) => ({ value: c.agent, label: c.label }))]} />
-      <SelectField label="Drift" value={address.drift_state ?? ''} onChange={(v) => change({ drift_state: v })} options={drifts} />
+      <SelectField label="Agent drift" value={address.drift_state ?? ''} onChange={(v) => change({ drift_state: v })} options={drifts} />
       <SelectField label="Scheduling" value={address.schedulable ?? ''} onChange={(v) => change({ schedulable: v })} options={either('schedulable', 'not schedulable')} />
       <SelectField label="Hold" value={address.held ?? ''} onChange={(v) => change({ held: v })} options={either('held', 'not held')} />
       <SelectField label="Taint" value={address.tainted ?? ''} onChange={(v) => change({ tainted: v })} options={either('tainted', 'not tainted')} />

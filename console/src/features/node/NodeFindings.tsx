@@ -22,7 +22,7 @@ export function NodeFindings({ node }: { node: Detail }) {
       )}
       {present.length > 0 && (
         <div className="flex flex-wrap items-center justify-between gap-2">
-          <h2 className="text-sm font-semibold">Now ({present.length})</h2>
+          <h2 className="text-sm font-semibold">Open ({present.length})</h2>
           <LinkButton look="primary" to="/drift/$nodeId" params={{ nodeId: node.node_id }}>
             Resolve the drift
           </LinkButton>
@@ -31,11 +31,11 @@ export function NodeFindings({ node }: { node: Detail }) {
       {present.map((f) => (
         <One key={f.finding_id} finding={f} />
       ))}
-      {over.length > 0 && <h2 className="text-sm font-semibold">Over</h2>}
+      {over.length > 0 && <h2 className="text-sm font-semibold">Closed</h2>}
       {over.map((f) => (
         <One key={f.finding_id} finding={f} />
       ))}
-      {findings.more && <Button onClick={findings.more}>Show earlier ones</Button>}
+      {findings.more && <Button onClick={findings.more}>Show earlier findings</Button>}
     </div>
   )
 }
@@ -53,7 +53,7 @@ function One({ finding: f }: { finding: Finding }) {
           for <Elapsed from={f.opened_at} to={f.closed_at} />
           {f.closed_at && (
             <>
-              , over <When at={f.closed_at} />
+              , closed <When at={f.closed_at} />
             </>
           )}
         </span>
@@ -66,13 +66,13 @@ function One({ finding: f }: { finding: Finding }) {
         <dd className="break-words">{f.observed}</dd>
         {!closed && (
           <>
-            <dt className="text-muted">Means</dt>
+            <dt className="text-muted">Meaning</dt>
             <dd>{f.means}</dd>
           </>
         )}
         {f.action && (
           <>
-            <dt className="text-muted">{f.withheld ? 'Withheld' : f.acted_at ? 'Done about it' : 'Reconciliation will'}</dt>
+            <dt className="text-muted">{f.withheld ? 'Not done' : f.acted_at ? 'Action taken' : 'Next action'}</dt>
             <dd>
               {words(f.action)}
               {f.withheld ? `: ${f.withheld}` : f.action_note ? `: ${f.action_note}` : ''}
@@ -81,7 +81,7 @@ function One({ finding: f }: { finding: Finding }) {
         )}
         {f.closed_because && (
           <>
-            <dt className="text-muted">Over because</dt>
+            <dt className="text-muted">Closed because</dt>
             <dd>{f.closed_because}</dd>
           </>
         )}

@@ -70,7 +70,7 @@ function Scheduling({ node }: { node: Known }) {
               <li key={h.text}>
                 {h.job && (
                   <>
-                    Kept by {/^[aeiou]/.test(h.job.kind) ? 'an' : 'a'} <TextLink to={jobPath(h.job)}>{h.job.kind}</TextLink>
+                    In use by {/^[aeiou]/.test(h.job.kind) ? 'an' : 'a'} <TextLink to={jobPath(h.job)}>{h.job.kind}</TextLink>
                   </>
                 )}
                 {!h.job && h.text}
@@ -81,8 +81,8 @@ function Scheduling({ node }: { node: Known }) {
         <Facts
           of={[
             ['Clean', node.tainted ? <Badge key="t" tone="warn">not proven clean</Badge> : node.root?.accepted_at ? <Badge key="a" tone="warn">risk accepted, not proven</Badge> : node.clean_at ? 'proven' : 'no tenant had access'],
-            ['Somebody had', node.root ? (
-              <Badge key="r" tone={node.root.accepted_at ? 'warn' : 'bad'} title={node.root.compromised ? 'Only an installation made after that can be trusted: reimage it.' : undefined}>
+            ['Known access', node.root ? (
+              <Badge key="r" tone={node.root.accepted_at ? 'warn' : 'bad'} title={node.root.compromised ? 'Whoever had root may have changed this installation. Reimage the node before you trust it.' : undefined}>
                 {`root (${node.root.cause.replaceAll('_', ' ')}), ${exact(node.root.at)}`}
               </Badge>
             ) : node.taint_kind],
@@ -112,14 +112,14 @@ function Agent({ node, past }: { node: Known; past: boolean }) {
     <Card title="Agent">
       <Facts
         of={[
-          ['Is', <span key="b" className="flex flex-wrap items-center gap-2"><AgentState agent={a} /><span className="text-xs text-muted">{agentBadge(a).explanation}</span></span>],
-          ['Reported', build],
-          ['Wanted', `${a.wanted_agent_version || 'any'} · channel ${a.agent_channel}`],
+          ['State', <span key="b" className="flex flex-wrap items-center gap-2"><AgentState agent={a} /><span className="text-xs text-muted">{agentBadge(a).explanation}</span></span>],
+          ['Reported version', build],
+          ['Desired version', `${a.wanted_agent_version || 'any'} · channel ${a.agent_channel}`],
           ['Update method', a.desired_delivery_mode.replaceAll('_', ' ')],
-          ['Last contact', past ? 'not recorded for the past' : <When key="l" at={node.last_agent_contact_at} />],
-          ['Certificate ends', a.certificate_not_after ? <CertificateEnd key="c" at={a.certificate_not_after} past={past} /> : 'it has none'],
+          ['Last contact', past ? 'not recorded in the history' : <When key="l" at={node.last_agent_contact_at} />],
+          ['Certificate expires', a.certificate_not_after ? <CertificateEnd key="c" at={a.certificate_not_after} past={past} /> : 'no certificate'],
           ['Verifiers', a.verifier_version ? `version ${a.verifier_version}` : undefined],
-          ['Last delivery', a.last_delivery_result ? <span key="d">{a.last_delivery_result} <When at={a.last_delivery_attempt_at} exactly={past} /></span> : 'never tried'],
+          ['Last update', a.last_delivery_result ? <span key="d">{a.last_delivery_result} <When at={a.last_delivery_attempt_at} exactly={past} /></span> : 'never tried'],
           ['Instance', a.agent_instance ? <Code key="i">{a.agent_instance}</Code> : undefined],
         ]}
       />

@@ -48,7 +48,7 @@ function OneNode({ node, etag, error }: { node: Detail; etag: string; error: unk
         <>
           {node.hostname}
           {shown && <Badges of={shown} />}
-          {then && <Badge tone="accent">{ofAnother ? 'at another moment' : 'as it was'}</Badge>}
+          {then && <Badge tone="accent">{ofAnother ? 'at another time' : 'as it was'}</Badge>}
         </>
       }
       lead={
@@ -70,7 +70,7 @@ function OneNode({ node, etag, error }: { node: Detail; etag: string; error: unk
       {!!error && <ProblemNote error={error} />}
       {at && <TimeTravel node={node} at={at} known={then !== undefined} loading={past.isFetching} onTravel={travel} />}
       {at && past.error && <ProblemNote error={past.error} onRetry={() => void past.refetch()} />}
-      {at && !then && past.isPending && <Loading what="the past" />}
+      {at && !then && past.isPending && <Loading what="the node as it was" />}
       {shown && (
         <div className={ofAnother ? 'opacity-60' : undefined} aria-busy={ofAnother || undefined}>
           <Tabs label="About this node" tabs={tabs} shown={address.tab ?? 'overview'} onShow={(tab) => change({ tab: tab === 'overview' ? undefined : tab })} />

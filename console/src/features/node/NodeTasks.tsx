@@ -48,7 +48,7 @@ export function NodeTasks({ nodeId }: { nodeId: string }) {
           more={tasks.more}
           stale={tasks.stale}
           onOpen={(t) => void navigate({ to: '/tasks/$taskId', params: { taskId: t.task_id } })}
-          empty={!tasks.error && <Empty title={status ? 'No task is in this state' : 'No tasks yet'}>Jobs give a node tasks as they need them; operators use Run a task.</Empty>}
+          empty={!tasks.error && <Empty title={status ? 'No task is in this state' : 'No tasks yet'}>Jobs run tasks on a node when they need to. To run one yourself, choose Run a task.</Empty>}
         />
       )}
     </div>

@@ -78,7 +78,7 @@ export default function Nodes() {
         <>
           {may('decommission:manage') && !!total && (
             <LinkButton to="/decommissions" search={turnoverOf(address)}>
-              Turn these over
+              Turn over these nodes
             </LinkButton>
           )}
           {may('node:manage') && (

@@ -13,9 +13,9 @@ import { paramsOf, sample } from './params'
 import type { Detail } from './queries'
 
 const classes: Record<string, string> = {
-  exclusive: 'changes the node as a whole: runs alone',
-  user: 'changes accounts: one at a time',
-  concurrent: 'safe alongside anything',
+  exclusive: 'changes the node: no other task that changes it runs meanwhile',
+  user: 'changes accounts: no other task that changes the node runs meanwhile',
+  concurrent: 'can run next to any other task',
 }
 
 /** RunTask asks a node to do something: the types come from the control plane, parameters are JSON. */
@@ -62,7 +62,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
           />
           <Facts
             of={[
-              ['Alongside others', classes[chosen.concurrency_class] ?? chosen.concurrency_class],
+              ['Concurrency', classes[chosen.concurrency_class] ?? chosen.concurrency_class],
               ['Waits for the node', `up to ${span(chosen.patience_seconds)}`],
               ['May take', `${span(chosen.window_seconds)} per attempt, ${chosen.attempts === 1 ? 'one attempt' : `${chosen.attempts} attempts`}`],
             ]}
@@ -70,7 +70,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
           <TextArea label="Parameters (JSON)" mono rows={6} value={text} onChange={(p) => {
               setParams(p)
               setTyped('')
-            }} error={read.error ?? (running.error ? asRefusal(running.error).fields.params : undefined)} hint="Empty for a task that takes none. The control plane says which fields are missing or wrong." />
+            }} error={read.error ?? (running.error ? asRefusal(running.error).fields.params : undefined)} hint="Leave empty if the task takes no parameters." />
           <ReasonField value={reason} onChange={setReason} />
           {harm && (
             <>

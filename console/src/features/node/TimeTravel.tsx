@@ -23,7 +23,7 @@ export function TimeTravel({ node, at, known, loading, onTravel }: { node: Detai
             You are looking at the past: {exact(at)} {loading && <Spinner />}
           </p>
           <p className="text-sm">
-            {known || loading ? 'The node as it was known then. Nothing can be changed here.' : 'Nothing is known about the node at that moment. Choose another one.'}
+            {known || loading ? 'This is the node as it was recorded then. You cannot change anything here.' : 'Nothing is recorded for that time. Choose another time.'}
             {known && cause && <> The last change before: {cause.cause || cause.kind.replaceAll('_', ' ')}.</>}
           </p>
         </div>
@@ -75,7 +75,7 @@ function Slider({ at, from, to, onTravel }: Choice) {
 function Moment({ at, from, to, onTravel }: Choice) {
   const [text, setText] = useState(inputOf(at))
   const wanted = typed(text)
-  const outside = wanted !== undefined && (wanted < from - 60_000 || wanted > to) ? 'Between its creation and now.' : undefined
+  const outside = wanted !== undefined && (wanted < from - 60_000 || wanted > to) ? 'Choose a time between its creation and now.' : undefined
   const choose = (value: string) => {
     setText(value)
     const moment = typed(value)

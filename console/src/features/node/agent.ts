@@ -6,7 +6,7 @@ export type Agent = Schemas['NodeAgentView']
 const explained: Record<string, string> = {
   in_sync: 'The agent is the desired version.',
   version_drift: 'A different version of the agent is desired.',
-  config_drift: 'The agent does not use the newest verifiers of tasks.',
+  config_drift: 'The agent does not have the newest task verifiers.',
   certificate_only_repair_needed: 'The certificate of the agent has expired or was revoked. Issue a recovery bootstrap.',
 }
 
@@ -15,6 +15,6 @@ export type AgentBadge = { label: string; tone: Tone; explanation: string }
 /** agentBadge is how the agent of a node is shown wherever the node is listed. */
 export function agentBadge(agent: Agent): AgentBadge {
   if (agent.reported_agent_version === '') return { label: words('unknown'), tone: 'idle', explanation: 'No agent of this node has enrolled yet.' }
-  if (agent.badge === 'unknown_build') return { label: words('unknown'), tone: 'warn', explanation: 'It is not known what this agent was built from. It counts as drift: install a released agent.' }
+  if (agent.badge === 'unknown_build') return { label: words('unknown'), tone: 'warn', explanation: 'The control plane cannot tell how this agent was built, which counts as drift. Install a released agent.' }
   return { label: words(agent.drift_state), tone: toneOf('drift', agent.drift_state), explanation: explained[agent.drift_state] ?? '' }
 }

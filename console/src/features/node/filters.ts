@@ -40,8 +40,8 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /** What cards say of agents; each node has one of them. */
 export const agentCards: { agent: Agent; label: string; tone: Tone; hint: string }[] = [
   { agent: 'current', label: 'Agent current', tone: 'ok', hint: 'The agent is up to date.' },
-  { agent: 'drift', label: 'Agent drift', tone: 'warn', hint: 'A different version, configuration or certificate is due.' },
-  { agent: 'unknown_build', label: 'Unknown build', tone: 'warn', hint: 'It is not known what the agent was built from, or there is no agent yet. Counts as drift.' },
+  { agent: 'drift', label: 'Agent drift', tone: 'warn', hint: 'The agent needs another version, configuration or certificate.' },
+  { agent: 'unknown_build', label: 'Unknown build', tone: 'warn', hint: 'No agent has enrolled yet, or the control plane cannot tell how the agent was built. Counts as drift.' },
 ]
 
 /** What cards say of scheduling. A node may be counted by several of them. */

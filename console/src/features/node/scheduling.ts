@@ -35,8 +35,8 @@ export function hindrances(node: Judged): Hindrance[] {
   const holds = (node.holds ?? []).filter((h) => h.kind !== 'operation')
   for (const h of holds) out.push({ text: told(h) })
   if (node.hold_reason && holds.length === 0) out.push({ text: `Held: ${node.hold_reason}` })
-  if (node.held_by) out.push({ text: `Kept by ${node.held_by}`, job: jobNamed(node.held_by, ' ') })
-  if (out.length === 0) out.push({ text: 'The control plane has not said why.' })
+  if (node.held_by) out.push({ text: `In use by ${node.held_by}`, job: jobNamed(node.held_by, ' ') })
+  if (out.length === 0) out.push({ text: 'The control plane gives no reason.' })
   return out
 }
 

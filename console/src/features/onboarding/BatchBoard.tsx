@@ -34,10 +34,10 @@ function Board({ batch, problem }: { batch: OnboardingBatch; problem: ReactNode 
       lead={<>requested <When at={batch.requested_at} /></>}
       about={[...useWhere(batch), ['SKU', batch.sku_id]]}
       recovery={{ recoverMany, explain }}
-      cancels="Running and parked ones undo what they can: a machine that is not deployed yet is released; the node of a deployed one is quarantined."
+      cancels="Running and parked onboardings are undone where possible: machines that are not deployed yet are released, nodes of deployed machines are quarantined."
       take={(step, reason) => got(api.POST(`/api/v1/admin/onboarding-batches/{batch_id}/${step}`, { params: { path }, body: { reason } }))}
     >
-      {batch.state === 'settled' && batch.failed === 0 && batch.succeeded === batch.total && <Note tone="ok" title={`All ${batch.total} are nodes now`} actions={<TextLink to="/nodes">To the nodes</TextLink>} />}
+      {batch.state === 'settled' && batch.failed === 0 && batch.succeeded === batch.total && <Note tone="ok" title={`All ${batch.total} are nodes now`} actions={<TextLink to="/nodes">Go to nodes</TextLink>} />}
     </BatchPage>
   )
 }

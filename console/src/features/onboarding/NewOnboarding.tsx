@@ -30,13 +30,13 @@ export default function NewOnboarding() {
   const [begun, setBegun] = useState(false)
   // Who has begun to fill in the form keeps it, whatever becomes of the sites meanwhile.
   if (usable && !begun) setBegun(true)
-  if (!may('onboarding:manage')) return <Page title="Onboard machines" back={back}><Empty title="You can look, but not onboard">Ask somebody with the permission onboarding:manage.</Empty></Page>
+  if (!may('onboarding:manage')) return <Page title="Onboard machines" back={back}><Empty title="You can read, but not onboard">Ask somebody with the permission onboarding:manage.</Empty></Page>
   if (begun) return <Form sites={sites} error={error} />
   if (error) return <Page title="Onboard machines" back={back}><ProblemNote error={error} onRetry={retry} /></Page>
   if (!ready) return <Page title="Onboard machines" back={back}><Loading what="sites" /></Page>
   return (
     <Page title="Onboard machines" back={back}>
-      <Empty title="Create a site first" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
+      <Empty title="Create a site first" action={<LinkButton to="/sites" look="primary">Go to sites</LinkButton>}>
         A site is a data centre with its MAAS: it has the machines and the credentials that onboarding needs.
       </Empty>
     </Page>
@@ -68,7 +68,7 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
       if (its) setSite(its.site_id)
       setSku(from.sku)
       if (from.machines.length > 0) setText(asText(from.machines))
-      else say('Every machine of the lab is in use already.', 'warn')
+      else say('All machines of the lab are already in use.', 'warn')
     },
     [sites, setText],
   )
@@ -159,7 +159,7 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
       </Card>
       {asked.nodes.length > 1 && (
         <Card title="4. When machines fail">
-          <TextField label="Failures allowed" type="number" value={failures} onChange={setFailures} hint="When more than this many have failed or were cancelled, no further machine starts until somebody resumes the batch. Empty: the batch continues whatever fails." error={mayFail ? undefined : 'must be 0 to 1000, or empty'} />
+          <TextField label="Failures allowed" type="number" value={failures} onChange={setFailures} hint="If more machines than this fail or are cancelled, no further machine starts until somebody resumes the batch. Empty: no limit." error={mayFail ? undefined : 'must be 0 to 1000, or empty'} />
         </Card>
       )}
       {look.error && <ProblemNote error={look.error} onRetry={() => look.mutate(asked)} />}
@@ -187,7 +187,7 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
       </div>
       {anyway && (
         <ConfirmDialog title="Start despite the problems" does="Start anyway" danger act={() => start.mutateAsync()} onClose={() => setAnyway(false)}>
-          <p>Preflight found problems that will probably park {asked.nodes.length === 1 ? 'this onboarding' : 'these onboardings'}: each then waits, with its machine, until somebody fixes that.</p>
+          <p>Preflight found problems that will probably park {asked.nodes.length === 1 ? 'this onboarding' : 'these onboardings'}: it then blocks its machine until somebody fixes the problem.</p>
         </ConfirmDialog>
       )}
     </>
@@ -200,7 +200,7 @@ const alwaysRefused = new Set(['site_active', 'profile', 'sku', 'machines', 'not
 function nextStep({ well, looked, ok, refused, confirmed, rows }: { well: boolean; looked: boolean; ok: boolean; refused: boolean; confirmed: boolean; rows: number }): string {
   if (rows === 0) return 'Enter at least one machine.'
   if (!well) return 'Fix the marked rows; nothing has been sent.'
-  if (!looked) return 'Next: preflight checks everything and changes nothing.'
+  if (!looked) return 'Next, run preflight: it checks everything and changes nothing.'
   if (refused) return 'This cannot be started: fix what is marked, or leave those machines out.'
   if (!ok) return 'Preflight found problems. Fix them and check again; machines that are started anyway will probably be parked.'
   return confirmed ? 'Preflight found no problems.' : 'First confirm that the disks may be wiped.'

@@ -75,7 +75,7 @@ function NothingYet({ start, sites }: { start: ReactNode; sites: number }) {
           Onboarding turns a bare server that a site’s MAAS can reach into a node: it is commissioned and deployed, and its agent enrolls. Enter the machines and their BMC addresses; everything is checked before anything starts.
         </Empty>
       ) : (
-        <Empty title="Create a site first" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
+        <Empty title="Create a site first" action={<LinkButton to="/sites" look="primary">Go to sites</LinkButton>}>
           A site is a data centre with its MAAS. Once you have one, onboard its machines here.
         </Empty>
       )}

@@ -9,7 +9,7 @@ type Check = Schemas['OnboardingCheck']
 export function PreflightResult({ checks, hostnames, outdated }: { checks: Check[]; hostnames: ReadonlySet<string>; outdated: boolean }) {
   const bad = checks.filter((c) => !c.ok)
   return (
-    <Card title="Preflight" actions={outdated ? <Badge tone="warn">of an earlier version of this form</Badge> : <Badge tone={bad.length > 0 ? 'bad' : 'ok'}>{bad.length > 0 ? `${bad.length} of ${checks.length} blocked` : `all ${checks.length} ok`}</Badge>}>
+    <Card title="Preflight" actions={outdated ? <Badge tone="warn">out of date: the form has changed</Badge> : <Badge tone={bad.length > 0 ? 'bad' : 'ok'}>{bad.length > 0 ? `${bad.length} of ${checks.length} blocked` : `all ${checks.length} ok`}</Badge>}>
       <div className="flex flex-col gap-3">
         {bad.length > 0 && !outdated && <Note tone="bad" title="Fix these first">Nothing was started or changed. Each line below says what to do.</Note>}
         <ul className="flex flex-col divide-y divide-line">
@@ -44,7 +44,7 @@ const plain: Record<string, string> = {
   roce_rows: 'RoCE addresses',
   not_in_use: 'Not in use elsewhere',
   machines_in_maas: 'Machines in MAAS',
-  capacity: 'Places',
+  capacity: 'Free slots',
 }
 
 function Line({ check, hostnames }: { check: Check; hostnames: ReadonlySet<string> }) {

@@ -16,6 +16,6 @@ it('nothing chosen is not everything', () => {
 
 it('limits are numbers or shares', () => {
   expect(wishOf({ ...blank, atOnce: '5', mayFail: '10 %' }, false).wish).toMatchObject({ max_concurrency: 5, max_failures_percent: 10 })
-  expect(wishOf({ ...blank, atOnce: '0', mayFail: '101%', labels: 'x' }, false).wrong).toEqual({ atOnce: 'A number from 1 to 1000, or a share such as 20%.', mayFail: 'A number from 0 to 1000, or a share such as 20%.', labels: '“x” is no label: write KEY=VALUE.' })
+  expect(wishOf({ ...blank, atOnce: '0', mayFail: '101%', labels: 'x' }, false).wrong).toEqual({ atOnce: 'A number from 1 to 1000, or a share such as 20%.', mayFail: 'A number from 0 to 1000, or a share such as 20%.', labels: '“x” is not a label. Write KEY=VALUE.' })
   expect(wishOf({ ...blank, names: Array.from({ length: 201 }, (_, i) => `n${i}`).join(' ') }, false).wrong.names).toContain('201 names')
 })

@@ -18,7 +18,7 @@ export function Acknowledge({ finding, onClose }: { finding: Finding; onClose: (
       }}
       onClose={onClose}
     >
-      <p>Marks it as known, with a note about what is known. Nothing else changes: it stays until it ends.</p>
+      <p>Marks the finding as known and records your note. Nothing else changes: it stays open until a check no longer shows it.</p>
     </ReasonDialog>
   )
 }

@@ -48,13 +48,13 @@ function OpenBreaker({ site, asOf, onDecide }: { site: SiteOverview; /** When it
             <Button look="danger" onClick={() => onDecide('confirm')}>
               Quarantine them …
             </Button>
-            <Button onClick={() => onDecide('dismiss')}>Leave them as they are …</Button>
+            <Button onClick={() => onDecide('dismiss')}>Dismiss …</Button>
           </>
         )
       }
     >
       <p>
-        For <Elapsed from={breaker.since} />, more nodes would have been quarantined at the same time than is plausible. Either something happened to many machines, or MAAS reports wrong data. Nothing is quarantined here until somebody decides; until then, those of these nodes that are in service still get new work.
+        For <Elapsed from={breaker.since} />, reconciliation has wanted to quarantine more nodes at once than is plausible. Either something happened to many machines, or MAAS reports wrong data. It quarantines none of them until an operator decides. Until then, the nodes in service still get new work.
       </p>
       {decided && (
         <p className="mt-1">
@@ -64,7 +64,7 @@ function OpenBreaker({ site, asOf, onDecide }: { site: SiteOverview; /** When it
       <HeldBack nodes={breaker.nodes} />
       {asOf !== undefined && (
         <p className="mt-1">
-          As of <When at={new Date(asOf).toISOString()} />: it could not be read since.
+          As of <When at={new Date(asOf).toISOString()} />: gpuaas has not been able to update this since.
         </p>
       )}
     </Note>
@@ -122,7 +122,7 @@ function Decide({ site, confirmed, decision, onClose }: { site: SiteOverview; /*
       {confirming ? (
         <>
           <p>Confirm if something really happened to these machines. Exactly the {count} listed nodes are quarantined.</p>
-          <p>No new work is placed on them. What runs there is not touched. Deal with each of them afterwards.</p>
+          <p>No new work is placed on them. Running work continues. Check each node afterwards.</p>
         </>
       ) : (
         <>

@@ -16,12 +16,12 @@ import { SiteStrip } from './SiteStrip'
 export default function Drift() {
   const status = useStatus()
   return (
-    <Page title="Drift" lead="Where MAAS, the agents and the inventory disagree: what happened, which action was taken automatically, and what is left for you to do.">
+    <Page title="Drift" lead="Where MAAS, the agents and the inventory disagree: what happened, what gpuaas did about it, and what you need to do.">
       <BreakerBanner />
       {status.error && <ProblemNote error={status.error} onRetry={() => void status.refetch()} />}
       {status.isPending && <Loading what="sites" />}
       {status.data?.sites.length === 0 && (
-        <Empty title="There is no site to watch yet" action={<LinkButton to="/sites">To the sites</LinkButton>}>
+        <Empty title="There is no site to watch yet" action={<LinkButton to="/sites">Go to sites</LinkButton>}>
           Drift is found by comparing the nodes with their machines in MAAS. Create a site and onboard machines first.
         </Empty>
       )}
@@ -74,7 +74,7 @@ function Views({ sites }: { sites: SiteOverview[] }) {
             <div className="flex flex-col gap-4">
               <div className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">
                 <SiteField sites={sites} />
-                <SelectField label="Why" value={search.trigger ?? ''} onChange={(trigger) => change({ trigger })} options={[{ value: '', label: 'any' }, 'schedule', 'operator', 'suspicion', 'resolution']} />
+                <SelectField label="Trigger" value={search.trigger ?? ''} onChange={(trigger) => change({ trigger })} options={[{ value: '', label: 'any' }, 'schedule', 'operator', 'suspicion', 'resolution']} />
               </div>
               <Runs site={site} trigger={search.trigger} />
             </div>
@@ -95,7 +95,7 @@ const statuses = [
   { value: 'open', label: 'seen once' },
   { value: 'confirmed', label: 'confirmed' },
   { value: 'acted', label: 'acted' },
-  { value: 'closed', label: 'over' },
+  { value: 'closed', label: 'closed' },
 ]
 
 function Filters({ sites, withStatus }: { sites: SiteOverview[]; withStatus?: boolean }) {

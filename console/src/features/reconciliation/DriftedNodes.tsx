@@ -59,7 +59,7 @@ export function DriftedNodes({ site, severity, type, repeated }: { site?: string
           filtered ? (
             <Empty title="No node matches these filters">Remove a filter to see more.</Empty>
           ) : (
-            <Empty title="Every node is as expected">When MAAS, an agent and the inventory disagree about a node, it is listed here with what happened and what you can do.</Empty>
+            <Empty title="Every node is as expected">Nodes are listed here when MAAS, their agent and the inventory disagree, with what happened and what you can do.</Empty>
           )
         }
       />

@@ -40,7 +40,7 @@ export function FindingCard({ finding: f, ofNode, advised }: { finding: Finding;
       {more && <More finding={f} advised={advised} />}
       <footer className="mt-2 flex flex-wrap gap-2">
         <Button look="quiet" className="-ml-3" aria-expanded={more} onClick={() => setMore(!more)}>
-          {more ? 'Less' : advised ? 'What it means' : 'What it means, what to do'}
+          {more ? 'Less' : advised ? 'What it means' : 'What it means and what to do'}
         </Button>
         <Deeds finding={f} ofNode={ofNode} />
       </footer>
@@ -72,7 +72,7 @@ function Deeds({ finding: f, ofNode }: { finding: Finding; ofNode?: boolean }) {
       {!f.acknowledged_at && <Button onClick={() => setAsked(true)}>Acknowledge …</Button>}
       {f.node_id && !ofNode && (
         <TextLink to={`/drift/${f.node_id}`}>
-          <span className="inline-block py-1.5 text-sm">Resolve on the node’s page</span>
+          <span className="inline-block py-1.5 text-sm">Open this node under Drift</span>
         </TextLink>
       )}
       {asked && <Acknowledge finding={f} onClose={() => setAsked(false)} />}
@@ -161,7 +161,7 @@ function Here({ command, nodeId, onResolve }: { command: string; nodeId?: string
       </TextLink>
     )
   }
-  if (resolution && nodeId && !onResolve) return <TextLink to={`/drift/${nodeId}`}>Decide on the node’s page</TextLink>
+  if (resolution && nodeId && !onResolve) return <TextLink to={`/drift/${nodeId}`}>Open this node under Drift</TextLink>
   if (resolution && onResolve && may('reconciliation:manage')) {
     return (
       <button type="button" className="text-accent underline" onClick={() => onResolve(resolution)}>

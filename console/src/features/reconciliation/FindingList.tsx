@@ -44,7 +44,7 @@ function OfSeverity({ severity, filter, folded }: { severity: Severity; filter: 
         </span>
         {rows.length > 0 && (
           <Button look="quiet" aria-expanded={open} onClick={() => setOpen(!open)}>
-            {open ? 'Fold' : 'Show'}
+            {open ? 'Hide' : 'Show'}
           </Button>
         )}
       </h2>

@@ -24,12 +24,12 @@ export function LookNow({ site, onClose }: { site: { site_id: string; name: stri
     asking.mutate()
   }
   return (
-    <Dialog title={`Look at ${site.name} now`} onClose={onClose} wide={asking.data !== undefined}>
+    <Dialog title={`Check ${site.name} now`} onClose={onClose} wide={asking.data !== undefined}>
       {asking.data ? (
         <Followed runId={asking.data.run_id} onClose={onClose} />
       ) : (
         <form onSubmit={submit} className="flex flex-col gap-4">
-          <p className="text-sm">Asks MAAS for the state of this site’s machines, compares it with the inventory, and takes the actions that are due. What runs on nodes is never touched.</p>
+          <p className="text-sm">Asks MAAS for the state of this site’s machines, compares it with the inventory, and takes the actions that are due. Running work on nodes is not touched.</p>
           <CheckField label="Dry run" value={dryRun} onChange={setDryRun} hint="Show what would be done, without doing it." />
           <CheckField label="Read all machines" value={full} onChange={setFull} hint="Not only what changed. Takes a minute per 1,000 machines or so." />
           <TextField label="Reason" value={reason} onChange={setReason} hint="Optional. Kept in the audit log." />
@@ -37,7 +37,7 @@ export function LookNow({ site, onClose }: { site: { site_id: string; name: stri
           <div className="flex justify-end gap-2">
             <Button disabled={asking.isPending} onClick={onClose}>Cancel</Button>
             <Button type="submit" look="primary" busy={asking.isPending}>
-              {dryRun ? 'Start the dry run' : 'Look now'}
+              {dryRun ? 'Start the dry run' : 'Check now'}
             </Button>
           </div>
         </form>
@@ -53,7 +53,7 @@ function Followed({ runId, onClose }: { runId: string; onClose: () => void }) {
       {run.error && <ProblemNote error={run.error} onRetry={() => void run.refetch()} />}
       {run.isPending && <Loading what="the run" />}
       {run.data && !run.data.ended_at && (
-        <Note title={run.data.began_at ? 'Looking' : 'Waiting to start'}>
+        <Note title={run.data.began_at ? 'Checking' : 'Waiting to start'}>
           <p>
             For <Elapsed from={run.data.requested_at} />. It continues when you close this; find it again under Runs.
           </p>

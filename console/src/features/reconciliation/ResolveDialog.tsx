@@ -49,7 +49,7 @@ export function ResolveDialog({ node, first, onClose }: { node: Detail; /** What
         {choice?.destroys && (
           <>
             <Note tone="bad" title="This cannot be undone">
-              <p>The installation of {node.hostname} and what is on its disks are destroyed.</p>
+              <p>This destroys the installation of {node.hostname} and all data on its disks.</p>
             </Note>
             <TextField label={`Type “${node.hostname}” to confirm`} required value={typed} onChange={setTyped} />
           </>
@@ -97,7 +97,7 @@ function Outcome({ runId, resolution, onAgain, onClose }: { runId: string; resol
       {run.error && <ProblemNote error={run.error} onRetry={() => void run.refetch()} />}
       {run.isPending && <Loading what="the result" />}
       {r && !r.ended_at && (
-        <Note title="Looking at the machine first">
+        <Note title="Checking the machine first">
           <p>
             For <Elapsed from={r.requested_at} />. It continues when you close this.
           </p>
@@ -113,7 +113,7 @@ function Outcome({ runId, resolution, onAgain, onClose }: { runId: string; resol
         </Note>
       )}
       {r?.ended_at && !done && (
-        <Note tone={r.outcome === 'refused' ? 'warn' : 'bad'} title={r.error?.message ?? 'It was not done: MAAS did not provide the information needed.'}>
+        <Note tone={r.outcome === 'refused' ? 'warn' : 'bad'} title={r.error?.message ?? 'Nothing was done, because MAAS did not provide the information needed.'}>
           <p>{r.error?.remedy ?? 'Nothing was changed. Try again when MAAS answers.'}</p>
         </Note>
       )}

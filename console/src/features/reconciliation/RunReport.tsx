@@ -35,13 +35,13 @@ export function RunReport({ run }: { run: Run }) {
             ['Machines', `${r.machines_looked_at} checked, ${r.machines_swept} of them by rotation, ${r.machines_missing} without an answer`],
             ['Not nodes', r.unmanaged_machines === 1 ? '1 MAAS machine is not a node' : `${r.unmanaged_machines} MAAS machines are not nodes`],
             ['MAAS requests', `${r.requests} requests, ${r.machine_records} records, ${r.events} events${r.questions_unanswered ? `, ${r.questions_unanswered} requests unanswered` : ''}`],
-            ['Written', `${r.rows_written} rows`],
+            ['Database rows written', `${r.rows_written}`],
           ]}
         />
       </div>
       <Intended run={run} />
       <LeftToJobs title="Left to the job that is working on the node" rows={r.left_to_jobs} />
-      <LeftToJobs title="Jobs that were settled" rows={r.jobs_reconciled} />
+      <LeftToJobs title="Jobs that this run completed" rows={r.jobs_reconciled} />
     </div>
   )
 }

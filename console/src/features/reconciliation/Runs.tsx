@@ -51,7 +51,7 @@ export function Runs({ site, trigger }: { site?: string; trigger?: string }) {
         onOpen={(r) => setOpened(r.run_id)}
         more={pages.more}
         stale={pages.stale}
-        empty={<Empty title="No run yet">Sites are checked on a schedule. Use “Look now” to check one right away.</Empty>}
+        empty={<Empty title="No run yet">Sites are checked on a schedule. Use “Check now” to check one right away.</Empty>}
       />
       {opened && <RunDialog runId={opened} onClose={() => setOpened(undefined)} />}
     </>

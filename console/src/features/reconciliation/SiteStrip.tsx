@@ -21,7 +21,7 @@ export function SiteStrip({ sites }: { sites: SiteOverview[] }) {
             {s.stale && s.state !== 'stale' && <Badge tone="warn">stale</Badge>}
             {may('reconciliation:manage') && (
               <Button className="ml-auto" onClick={() => setLooking(s)}>
-                Look now …
+                Check now …
               </Button>
             )}
           </header>

@@ -30,10 +30,10 @@ export function actionOf(f: Pick<Finding, 'action' | 'acted_at' | 'action_note' 
   if (!f.action) return { tone: 'idle', text: 'No automatic action.' }
   const { doing, done } = does[f.action] ?? { doing: words(f.action), done: `done: ${words(f.action)}` }
   if (f.acted_at) return { tone: 'ok', text: sentence(f.action_note ? `${done}: ${f.action_note}` : done), at: f.acted_at }
-  if (f.withheld) return { tone: 'warn', text: `Withheld: would ${doing}, but ${f.withheld}` }
-  if (f.status === 'open') return { tone: 'info', text: `Will ${doing} when another check shows the same.` }
-  if (f.status === 'closed') return { tone: 'idle', text: 'It ended before any action was taken.' }
-  return { tone: 'info', text: `Is about to ${doing}.` }
+  if (f.withheld) return { tone: 'warn', text: `Not done: gpuaas would ${doing}, but ${f.withheld}` }
+  if (f.status === 'open') return { tone: 'info', text: `gpuaas will ${doing} when another check shows the same.` }
+  if (f.status === 'closed') return { tone: 'idle', text: 'It closed before any action was taken.' }
+  return { tone: 'info', text: `gpuaas is about to ${doing}.` }
 }
 
 function sentence(text: string): string {
@@ -62,13 +62,13 @@ export function choicesFor(node: { node_status: string; findings: { type: string
     {
       resolution: 'acknowledge',
       title: 'Acknowledge',
-      does: 'Marks the findings as known. Nothing else changes; they stay until they end.',
+      does: 'Marks the findings as known. Nothing else changes; they stay open until a check no longer shows them.',
       barred: clear ? 'there is no finding to acknowledge' : undefined,
     },
     {
       resolution: 'adopt_observed',
       title: 'Adopt the observed state',
-      does: 'The observed state is right: after a check that proves it is this node, the inventory takes over what MAAS shows. Not every kind of finding can be adopted; if this one cannot, nothing changes and you see why.',
+      does: 'Choose this if MAAS is right. After a check that proves it is this node, the inventory takes over what MAAS shows. Not every kind of finding can be adopted; if this one cannot, nothing changes and you see why.',
       barred: clear ? 'there is nothing to adopt' : jobHas,
     },
     {
@@ -105,7 +105,7 @@ const resolutions: Record<string, Resolution> = { acknowledge: 'acknowledge', ad
 
 /** doneWords is what it means that a resolution was carried out. */
 export const doneWords: Record<Resolution, string> = {
-  acknowledge: 'The findings are acknowledged; they stay until they end.',
+  acknowledge: 'The findings are acknowledged. They stay open until a check no longer shows them.',
   adopt_observed: 'The observed state was adopted.',
   quarantine: 'The node is quarantined: no new work is placed on it.',
   return_to_service: 'The node is back in service: MAAS and its agent show it healthy.',
