@@ -20,6 +20,9 @@ var sameFloor = map[string][]string{
 	"httpapi": {"auth", "postgres", "telemetry"},
 	"outbox":  {"audit", "auth", "httpapi", "postgres", "telemetry"},
 
+	"courier":  {"guard"},
+	"registry": {"guard"},
+
 	"allocation": {"rentalsettings", "reservation"},
 
 	"agentgateway": {"agenttask", "node"},
@@ -31,6 +34,7 @@ var sameFloor = map[string][]string{
 
 	"maintenance": {"allocation"},
 
+	"artifact":  {"policy"},
 	"account":   {"rating"},
 	"metering":  {"account", "ledger", "rating"},
 	"ledger":    {"account", "rating"},

@@ -13,7 +13,7 @@ import (
 
 // adapters are the packages that reach outside; only activities and stages use
 // them.
-var adapters = []string{"secrets", "maas", "bmc", "ssh", "courier"}
+var adapters = []string{"secrets", "maas", "bmc", "ssh", "courier", "registry"}
 
 func TestLinesLieInTheirRooms(t *testing.T) {
 	for _, s := range sources(t) {

@@ -50,7 +50,7 @@ const (
 )
 
 var workErrands = slices.Concat(
-	agentErrands, operationDefinitionErrands, policyDocumentErrands, runErrands, moneyErrands,
+	agentErrands, operationDefinitionErrands, policyDocumentErrands, runErrands, moneyErrands, artifactErrands,
 )
 
 var runErrands = []errand{

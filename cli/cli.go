@@ -76,7 +76,7 @@ func (a *app) root() *cobra.Command {
 		a.billingCommand(), a.sshCommand(),
 		a.fleetCommand(), a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.agentCommand(), a.driftCommand(),
 		a.reconcileCommand(),
-		a.decommissionCommand(), a.operationCommand(), a.terminalCommand(), a.terminalSessionCommand(),
+		a.decommissionCommand(), a.operationCommand(), a.artifactCommand(), a.terminalCommand(), a.terminalSessionCommand(),
 		a.certificateCommand(), a.skuCommand(), a.signerCommand(), a.trustCommand(), a.siteCommand(),
 		a.auditCommand(), a.eventsCommand(), a.outboxCommand(), a.selfCheckCommand(), a.systemCommand(), a.lifecycleCommand(),
 		a.adminCommand(), a.versionCommand(), exitCodesTopic(), environmentTopic(),

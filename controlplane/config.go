@@ -58,6 +58,7 @@ type Config struct {
 	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
 	Prune          PruneConfig          `koanf:"prune"`
 	Webhooks       WebhooksConfig       `koanf:"webhooks"`
+	Registries     RegistriesConfig     `koanf:"registries"`
 	Billing        BillingConfig        `koanf:"billing"`
 	Console        ConsoleConfig        `koanf:"console"`
 }
@@ -207,6 +208,7 @@ func (c Config) Validate() []error {
 	c.Reconciliation.check(bad)
 	c.Prune.check(bad)
 	c.Webhooks.check(bad)
+	c.Registries.check(bad)
 	c.Billing.check(bad)
 	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)

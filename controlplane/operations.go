@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 
+	"gpuaas/controlplane/internal/adapter/guard"
+	"gpuaas/controlplane/internal/adapter/registry"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/operate/artifact"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/operate/policy"
@@ -14,14 +17,24 @@ import (
 func (p *parts) registerOperations(api *httpapi.API) {
 	definition.New(p.db).RegisterAPI(api)
 	p.policies.Register(api)
+	p.artifacts.RegisterAPI(api)
 	p.operations.Register(api)
 }
 
 // newRuns puts together what is run on nodes.
 func (p *parts) newRuns() {
 	p.policies = policy.New(p.db)
+	allowed, _ := networks(p.cfg.Registries.AllowedNetworks) // validated
+	forbidden, _ := networks(p.cfg.Registries.ForbiddenNetworks)
+	p.artifacts = artifact.New(p.db, registry.New(registry.Config{
+		Guard: guard.Config{
+			Allowed: allowed, Forbidden: forbidden, ForbiddenHosts: p.cfg.Registries.ForbiddenHosts,
+		},
+		PlainHTTP: p.cfg.Registries.PlainHTTP,
+	}))
 	p.operations = operation.New(operation.Config{
-		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Ahead: p.ahead,
+		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Artifacts: p.artifacts,
+		Ahead:       p.ahead,
 		Logger:      p.logger,
 		CheckInputs: func(v definition.Version, in json.RawMessage) (json.RawMessage, error) { return v.CheckInputs(in) },
 	})

@@ -36,6 +36,7 @@ import (
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/payment"
 	"gpuaas/controlplane/internal/money/statement"
+	"gpuaas/controlplane/internal/operate/artifact"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/operate/policy"
@@ -84,6 +85,7 @@ type parts struct {
 	balances        *balance.Service
 	budgets         *budget.Service
 	statements      *statement.Service
+	artifacts       *artifact.Service
 	webhooks        *webhook.Service
 	operations      *operation.Service
 	rollouts        *rollout.Service
@@ -207,7 +209,7 @@ func (p *parts) lifecycles() []lifecycle.Description {
 		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
 		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(), allocation.RequestLifecycle.Describe(),
 		maintenance.Lifecycle.Describe(), definition.Lifecycle.Describe(), operation.Lifecycle.Describe(),
-		operation.TargetLifecycle.Describe(), balance.Lifecycle.Describe(),
+		operation.TargetLifecycle.Describe(), artifact.Lifecycle.Describe(), balance.Lifecycle.Describe(),
 	})
 }
 

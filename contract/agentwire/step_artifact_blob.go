@@ -67,6 +67,7 @@ type ArtifactPullBlobWith struct {
 // Fetch is something that a step brings from elsewhere.
 type Fetch struct {
 	Source string
+	Digest string // sha256:…
 	Bytes  int64
 }
 
@@ -81,9 +82,9 @@ var fetchFields = []string{"url", "reference", "plain_http", "mirrors", "sha256"
 
 // Fetches implements Fetcher.
 func (w ArtifactPullBlobWith) Fetches() []Fetch {
-	all := []Fetch{{w.URL, w.Bytes}}
+	all := []Fetch{{w.URL, "sha256:" + w.SHA256, w.Bytes}}
 	for _, m := range w.Mirrors {
-		all = append(all, Fetch{m, w.Bytes})
+		all = append(all, Fetch{m, "sha256:" + w.SHA256, w.Bytes})
 	}
 	return all
 }

@@ -86,10 +86,10 @@ func (w ArtifactPullOCIWith) scheme() string {
 // Fetches implements Fetcher. Policies and definitions name repositories as people do,
 // without the part of the address that every registry has.
 func (w ArtifactPullOCIWith) Fetches() []Fetch {
-	all := []Fetch{{w.scheme() + w.Reference, w.Bytes}}
 	_, digest := w.Parts()
+	all := []Fetch{{w.scheme() + w.Reference, digest, w.Bytes}}
 	for _, m := range w.Mirrors {
-		all = append(all, Fetch{w.scheme() + m + "@" + digest, w.Bytes})
+		all = append(all, Fetch{w.scheme() + m + "@" + digest, digest, w.Bytes})
 	}
 	return all
 }

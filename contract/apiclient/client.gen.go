@@ -271,6 +271,67 @@ const (
 	AllocationViewStatusRequested     AllocationViewStatus = "requested"
 )
 
+// Defines values for ArtifactKeyViewScope.
+const (
+	ArtifactKeyViewScopeGlobal ArtifactKeyViewScope = "global"
+	ArtifactKeyViewScopeTenant ArtifactKeyViewScope = "tenant"
+)
+
+// Defines values for ArtifactMoveBodyEvent.
+const (
+	ArtifactMoveBodyEventDeprecate ArtifactMoveBodyEvent = "deprecate"
+	ArtifactMoveBodyEventRetire    ArtifactMoveBodyEvent = "retire"
+	ArtifactMoveBodyEventRevoke    ArtifactMoveBodyEvent = "revoke"
+)
+
+// Defines values for ArtifactNewBodyKind.
+const (
+	ArtifactNewBodyKindHttpsSigned ArtifactNewBodyKind = "https_signed"
+	ArtifactNewBodyKindOci         ArtifactNewBodyKind = "oci"
+)
+
+// Defines values for ArtifactSignatureViewFormat.
+const (
+	SigstoreBundle ArtifactSignatureViewFormat = "sigstore_bundle"
+	SimpleSigning  ArtifactSignatureViewFormat = "simple_signing"
+)
+
+// Defines values for ArtifactSignatureViewState.
+const (
+	ArtifactSignatureViewStateRefused  ArtifactSignatureViewState = "refused"
+	ArtifactSignatureViewStateUnsigned ArtifactSignatureViewState = "unsigned"
+	ArtifactSignatureViewStateVerified ArtifactSignatureViewState = "verified"
+)
+
+// Defines values for ArtifactState.
+const (
+	ArtifactStateActive     ArtifactState = "active"
+	ArtifactStateDeprecated ArtifactState = "deprecated"
+	ArtifactStateRetired    ArtifactState = "retired"
+	ArtifactStateRevoked    ArtifactState = "revoked"
+)
+
+// Defines values for ArtifactViewKind.
+const (
+	ArtifactViewKindHttpsSigned ArtifactViewKind = "https_signed"
+	ArtifactViewKindOci         ArtifactViewKind = "oci"
+)
+
+// Defines values for ArtifactViewScope.
+const (
+	ArtifactViewScopeGlobal  ArtifactViewScope = "global"
+	ArtifactViewScopeProject ArtifactViewScope = "project"
+	ArtifactViewScopeTenant  ArtifactViewScope = "tenant"
+)
+
+// Defines values for ArtifactViewStatus.
+const (
+	ArtifactViewStatusActive     ArtifactViewStatus = "active"
+	ArtifactViewStatusDeprecated ArtifactViewStatus = "deprecated"
+	ArtifactViewStatusRetired    ArtifactViewStatus = "retired"
+	ArtifactViewStatusRevoked    ArtifactViewStatus = "revoked"
+)
+
 // Defines values for AuditLogEntryActorKind.
 const (
 	AuditLogEntryActorKindAnonymous      AuditLogEntryActorKind = "anonymous"
@@ -1993,6 +2054,9 @@ const (
 	AllocationManage          Permission = "allocation:manage"
 	AllocationRead            Permission = "allocation:read"
 	AllocationUse             Permission = "allocation:use"
+	ArtifactManage            Permission = "artifact:manage"
+	ArtifactRead              Permission = "artifact:read"
+	ArtifactTrustManage       Permission = "artifact_trust:manage"
 	AuditRead                 Permission = "audit:read"
 	BillingManage             Permission = "billing:manage"
 	BillingRead               Permission = "billing:read"
@@ -2833,6 +2897,14 @@ const (
 	ListAllAllocationsParamsStatusRequested     ListAllAllocationsParamsStatus = "requested"
 )
 
+// Defines values for ListGlobalArtifactsParamsStatus.
+const (
+	ListGlobalArtifactsParamsStatusActive     ListGlobalArtifactsParamsStatus = "active"
+	ListGlobalArtifactsParamsStatusDeprecated ListGlobalArtifactsParamsStatus = "deprecated"
+	ListGlobalArtifactsParamsStatusRetired    ListGlobalArtifactsParamsStatus = "retired"
+	ListGlobalArtifactsParamsStatusRevoked    ListGlobalArtifactsParamsStatus = "revoked"
+)
+
 // Defines values for ListAuditLogsParamsResult.
 const (
 	ListAuditLogsParamsResultDenied  ListAuditLogsParamsResult = "denied"
@@ -3166,6 +3238,14 @@ const (
 	ListAllocationsParamsStatusRequested     ListAllocationsParamsStatus = "requested"
 )
 
+// Defines values for ListProjectArtifactsParamsStatus.
+const (
+	ListProjectArtifactsParamsStatusActive     ListProjectArtifactsParamsStatus = "active"
+	ListProjectArtifactsParamsStatusDeprecated ListProjectArtifactsParamsStatus = "deprecated"
+	ListProjectArtifactsParamsStatusRetired    ListProjectArtifactsParamsStatus = "retired"
+	ListProjectArtifactsParamsStatusRevoked    ListProjectArtifactsParamsStatus = "revoked"
+)
+
 // Defines values for ListMaintenancesParamsStatus.
 const (
 	ListMaintenancesParamsStatusAnnounced ListMaintenancesParamsStatus = "announced"
@@ -3236,6 +3316,14 @@ const (
 	ListReservationsParamsStateCancelled ListReservationsParamsState = "cancelled"
 	ListReservationsParamsStateEnded     ListReservationsParamsState = "ended"
 	ListReservationsParamsStateUpcoming  ListReservationsParamsState = "upcoming"
+)
+
+// Defines values for ListTenantArtifactsParamsStatus.
+const (
+	ListTenantArtifactsParamsStatusActive     ListTenantArtifactsParamsStatus = "active"
+	ListTenantArtifactsParamsStatusDeprecated ListTenantArtifactsParamsStatus = "deprecated"
+	ListTenantArtifactsParamsStatusRetired    ListTenantArtifactsParamsStatus = "retired"
+	ListTenantArtifactsParamsStatusRevoked    ListTenantArtifactsParamsStatus = "revoked"
 )
 
 // Defines values for ListLedgerParamsKind.
@@ -4545,6 +4633,226 @@ type AllocationViewList struct {
 type AllocationWindowBody struct {
 	Columns *int64 `json:"columns,omitempty"`
 	Rows    *int64 `json:"rows,omitempty"`
+}
+
+// ArtifactKeyBody defines model for ArtifactKeyBody.
+type ArtifactKeyBody struct {
+	// Name Examples: release
+	Name string `json:"name"`
+
+	// NotAfter Until when it counts; ten years at most.
+	//
+	// Examples: 2027-06-30T00:00:00Z
+	NotAfter time.Time `json:"not_after"`
+
+	// NotBefore Since when it counts; absent: now.
+	//
+	// Examples: 2026-06-30T00:00:00Z
+	NotBefore *time.Time `json:"not_before,omitempty"`
+
+	// Pem The public key in PEM.
+	//
+	// Examples: -----BEGIN PUBLIC KEY-----
+	// MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEA7OLlP/63eMpASV6D2Ih/53tSs4U
+	// xVgwnZfNvwHvbiX21YWZnTFe1oA26x9ROoXFsplQDRJDG2MYAa7vUWjLPw==
+	// -----END PUBLIC KEY-----
+	Pem string `json:"pem"`
+
+	// Repositories Beginnings of repositories that it may sign for.
+	//
+	// Examples: ["registry.example/team"]
+	Repositories []string `json:"repositories"`
+}
+
+// ArtifactKeyView defines model for ArtifactKeyView.
+type ArtifactKeyView struct {
+	// Algorithm Examples: ecdsa-p256
+	Algorithm string    `json:"algorithm"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+
+	// Fingerprint SHA-256 of the public key as PKIX DER.
+	Fingerprint string `json:"fingerprint"`
+
+	// KeyId Id of the key.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	KeyId     openapi_types.UUID `json:"key_id"`
+	Name      string             `json:"name"`
+	NotAfter  time.Time          `json:"not_after"`
+	NotBefore time.Time          `json:"not_before"`
+
+	// Pem The public key.
+	Pem string `json:"pem"`
+
+	// Repositories Beginnings of repositories that it may sign for.
+	Repositories []string `json:"repositories"`
+
+	// Scope Whose it is.
+	Scope ArtifactKeyViewScope `json:"scope"`
+
+	// WithdrawnAt Absent: it is trusted within its time.
+	WithdrawnAt      *time.Time `json:"withdrawn_at,omitempty"`
+	WithdrawnBecause *string    `json:"withdrawn_because,omitempty"`
+	WithdrawnBy      *string    `json:"withdrawn_by,omitempty"`
+}
+
+// ArtifactKeyViewScope Whose it is.
+type ArtifactKeyViewScope string
+
+// ArtifactKeyViewList defines model for ArtifactKeyViewList.
+type ArtifactKeyViewList struct {
+	// Items The items of this page.
+	Items []ArtifactKeyView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// ArtifactMoveBody defines model for ArtifactMoveBody.
+type ArtifactMoveBody struct {
+	Event ArtifactMoveBodyEvent `json:"event"`
+
+	// Reason Why; whoever may not fetch it any more reads it.
+	Reason string `json:"reason"`
+}
+
+// ArtifactMoveBodyEvent defines model for ArtifactMoveBody.Event.
+type ArtifactMoveBodyEvent string
+
+// ArtifactNewBody defines model for ArtifactNewBody.
+type ArtifactNewBody struct {
+	// Digest Of a file: sha256 and 64 hexadecimal digits.
+	//
+	// Examples: sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+	Digest *string `json:"digest,omitempty"`
+
+	// Kind oci: in a registry. https_signed: a file, of which digest and size are given.
+	Kind   ArtifactNewBodyKind `json:"kind"`
+	Labels *map[string]string  `json:"labels,omitempty"`
+
+	// Name Examples: llm
+	Name string `json:"name"`
+
+	// Size Of a file: its bytes.
+	Size *int64 `json:"size,omitempty"`
+
+	// Source repository@digest, or the address of a file.
+	//
+	// Examples: registry.example/team/llm@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+	Source string `json:"source"`
+}
+
+// ArtifactNewBodyKind oci: in a registry. https_signed: a file, of which digest and size are given.
+type ArtifactNewBodyKind string
+
+// ArtifactPlatformView defines model for ArtifactPlatformView.
+type ArtifactPlatformView struct {
+	Digest string `json:"digest"`
+	Layers int32  `json:"layers"`
+
+	// Platform Examples: linux/amd64
+	Platform string `json:"platform"`
+
+	// Size Bytes of its layers.
+	Size int64 `json:"size"`
+}
+
+// ArtifactSignatureView defines model for ArtifactSignatureView.
+type ArtifactSignatureView struct {
+	CheckedAt time.Time `json:"checked_at"`
+
+	// Format That of the signature that was accepted.
+	Format *ArtifactSignatureViewFormat `json:"format,omitempty"`
+
+	// KeyId The key that was accepted. Once it ends or is withdrawn, the artifact does not count as signed.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	KeyId *openapi_types.UUID `json:"key_id,omitempty"`
+
+	// Reason Why none was accepted.
+	Reason *string `json:"reason,omitempty"`
+
+	// State refused: there are some, and none counts.
+	State ArtifactSignatureViewState `json:"state"`
+}
+
+// ArtifactSignatureViewFormat That of the signature that was accepted.
+type ArtifactSignatureViewFormat string
+
+// ArtifactSignatureViewState refused: there are some, and none counts.
+type ArtifactSignatureViewState string
+
+// ArtifactState defines model for ArtifactState.
+type ArtifactState string
+
+// ArtifactView defines model for ArtifactView.
+type ArtifactView struct {
+	// ArtifactId Id of the artifact.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ArtifactId openapi_types.UUID `json:"artifact_id"`
+
+	// ArtifactType What the manifest says that it is.
+	ArtifactType *string           `json:"artifact_type,omitempty"`
+	CreatedAt    time.Time         `json:"created_at"`
+	CreatedBy    string            `json:"created_by"`
+	Digest       string            `json:"digest"`
+	Kind         ArtifactViewKind  `json:"kind"`
+	Labels       map[string]string `json:"labels"`
+	Layers       int32             `json:"layers"`
+	MediaType    string            `json:"media_type"`
+	Name         string            `json:"name"`
+
+	// OrgId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId *openapi_types.UUID `json:"org_id,omitempty"`
+
+	// Platforms The manifests that an index names. The digest of the index pins them.
+	Platforms []ArtifactPlatformView `json:"platforms"`
+
+	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// Scope Whose it is: only that level changes it.
+	Scope     ArtifactViewScope     `json:"scope"`
+	Signature ArtifactSignatureView `json:"signature"`
+
+	// Size Bytes that a node fetches at most: all layers of a manifest, or of the largest that an index names.
+	Size int64 `json:"size"`
+
+	// Source Where it is: repository@digest, or the address of a file.
+	Source       string             `json:"source"`
+	Status       ArtifactViewStatus `json:"status"`
+	StatusReason *string            `json:"status_reason,omitempty"`
+	UpdatedAt    time.Time          `json:"updated_at"`
+	UpdatedBy    string             `json:"updated_by"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// ArtifactViewKind defines model for ArtifactView.Kind.
+type ArtifactViewKind string
+
+// ArtifactViewScope Whose it is: only that level changes it.
+type ArtifactViewScope string
+
+// ArtifactViewStatus defines model for ArtifactView.Status.
+type ArtifactViewStatus string
+
+// ArtifactViewList defines model for ArtifactViewList.
+type ArtifactViewList struct {
+	// Items The items of this page.
+	Items []ArtifactView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// ArtifactWithdrawBody defines model for ArtifactWithdrawBody.
+type ArtifactWithdrawBody struct {
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
 }
 
 // AuditLogEntry defines model for AuditLogEntry.
@@ -14117,6 +14425,63 @@ type EndAllocationRepairParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListGlobalArtifactKeysParams defines parameters for ListGlobalArtifactKeys.
+type ListGlobalArtifactKeysParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// TrustGlobalArtifactKeyParams defines parameters for TrustGlobalArtifactKey.
+type TrustGlobalArtifactKeyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// WithdrawGlobalArtifactKeyParams defines parameters for WithdrawGlobalArtifactKey.
+type WithdrawGlobalArtifactKeyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListGlobalArtifactsParams defines parameters for ListGlobalArtifacts.
+type ListGlobalArtifactsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Name Only those of this name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// Status Only those of this state.
+	Status *ListGlobalArtifactsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListGlobalArtifactsParamsStatus defines parameters for ListGlobalArtifacts.
+type ListGlobalArtifactsParamsStatus string
+
+// RegisterGlobalArtifactParams defines parameters for RegisterGlobalArtifact.
+type RegisterGlobalArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// MoveGlobalArtifactParams defines parameters for MoveGlobalArtifact.
+type MoveGlobalArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// VerifyGlobalArtifactParams defines parameters for VerifyGlobalArtifact.
+type VerifyGlobalArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAuditLogsParams defines parameters for ListAuditLogs.
 type ListAuditLogsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -15884,6 +16249,42 @@ type ListAllocationEventsParams struct {
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
 
+// ListProjectArtifactsParams defines parameters for ListProjectArtifacts.
+type ListProjectArtifactsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Name Only those of this name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// Status Only those of this state.
+	Status *ListProjectArtifactsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListProjectArtifactsParamsStatus defines parameters for ListProjectArtifacts.
+type ListProjectArtifactsParamsStatus string
+
+// RegisterProjectArtifactParams defines parameters for RegisterProjectArtifact.
+type RegisterProjectArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// MoveProjectArtifactParams defines parameters for MoveProjectArtifact.
+type MoveProjectArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// VerifyProjectArtifactParams defines parameters for VerifyProjectArtifact.
+type VerifyProjectArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // RemoveBudgetParams defines parameters for RemoveBudget.
 type RemoveBudgetParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -16370,6 +16771,63 @@ type UpdateTenantParams struct {
 	IfMatch string `json:"If-Match"`
 }
 
+// ListTenantArtifactKeysParams defines parameters for ListTenantArtifactKeys.
+type ListTenantArtifactKeysParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// TrustTenantArtifactKeyParams defines parameters for TrustTenantArtifactKey.
+type TrustTenantArtifactKeyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// WithdrawTenantArtifactKeyParams defines parameters for WithdrawTenantArtifactKey.
+type WithdrawTenantArtifactKeyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTenantArtifactsParams defines parameters for ListTenantArtifacts.
+type ListTenantArtifactsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Name Only those of this name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// Status Only those of this state.
+	Status *ListTenantArtifactsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListTenantArtifactsParamsStatus defines parameters for ListTenantArtifacts.
+type ListTenantArtifactsParamsStatus string
+
+// RegisterTenantArtifactParams defines parameters for RegisterTenantArtifact.
+type RegisterTenantArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// MoveTenantArtifactParams defines parameters for MoveTenantArtifact.
+type MoveTenantArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// VerifyTenantArtifactParams defines parameters for VerifyTenantArtifact.
+type VerifyTenantArtifactParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // PutBalanceLimitsParams defines parameters for PutBalanceLimits.
 type PutBalanceLimitsParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -16831,6 +17289,83 @@ func (c *Client) EndAllocationRepairWithResponse(ctx context.Context, allocation
 	}
 	r.json(body)
 	return call[AllocationView](ctx, c, r, edit)
+}
+
+// ListGlobalArtifactKeysWithResponse is GET /api/v1/admin/artifact-keys: List the keys that are trusted for the platform and all tenants
+func (c *Client) ListGlobalArtifactKeysWithResponse(ctx context.Context, params *ListGlobalArtifactKeysParams, edit ...RequestEditorFn) (*Response[ArtifactKeyViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/artifact-keys")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[ArtifactKeyViewList](ctx, c, r, edit)
+}
+
+// TrustGlobalArtifactKeyWithResponse is POST /api/v1/admin/artifact-keys: Trust a key for the platform and all tenants
+func (c *Client) TrustGlobalArtifactKeyWithResponse(ctx context.Context, params *TrustGlobalArtifactKeyParams, body ArtifactKeyBody, edit ...RequestEditorFn) (*Response[ArtifactKeyView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/artifact-keys")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactKeyView](ctx, c, r, edit)
+}
+
+// WithdrawGlobalArtifactKeyWithResponse is POST /api/v1/admin/artifact-keys/{key_id}/withdraw: Withdraw a key that is trusted for the platform and all tenants
+func (c *Client) WithdrawGlobalArtifactKeyWithResponse(ctx context.Context, keyId openapi_types.UUID, params *WithdrawGlobalArtifactKeyParams, body ArtifactWithdrawBody, edit ...RequestEditorFn) (*Response[ArtifactKeyView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/artifact-keys/%s/withdraw", keyId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactKeyView](ctx, c, r, edit)
+}
+
+// ListGlobalArtifactsWithResponse is GET /api/v1/admin/artifacts: List the artifacts of the platform
+func (c *Client) ListGlobalArtifactsWithResponse(ctx context.Context, params *ListGlobalArtifactsParams, edit ...RequestEditorFn) (*Response[ArtifactViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/artifacts")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.query("name", params.Name, false)
+		r.query("status", params.Status, false)
+	}
+	return call[ArtifactViewList](ctx, c, r, edit)
+}
+
+// RegisterGlobalArtifactWithResponse is POST /api/v1/admin/artifacts: Register an artifact for the platform
+func (c *Client) RegisterGlobalArtifactWithResponse(ctx context.Context, params *RegisterGlobalArtifactParams, body ArtifactNewBody, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/artifacts")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// GetGlobalArtifactWithResponse is GET /api/v1/admin/artifacts/{artifact_id}: Read an artifact of the platform
+func (c *Client) GetGlobalArtifactWithResponse(ctx context.Context, artifactId openapi_types.UUID, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/artifacts/%s", artifactId)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// MoveGlobalArtifactWithResponse is POST /api/v1/admin/artifacts/{artifact_id}/move: Deprecate, revoke or retire an artifact of the platform
+func (c *Client) MoveGlobalArtifactWithResponse(ctx context.Context, artifactId openapi_types.UUID, params *MoveGlobalArtifactParams, body ArtifactMoveBody, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/artifacts/%s/move", artifactId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// VerifyGlobalArtifactWithResponse is POST /api/v1/admin/artifacts/{artifact_id}/verify: Look for a signature of an artifact of the platform again
+func (c *Client) VerifyGlobalArtifactWithResponse(ctx context.Context, artifactId openapi_types.UUID, params *VerifyGlobalArtifactParams, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/artifacts/%s/verify", artifactId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[ArtifactView](ctx, c, r, edit)
 }
 
 // ListAuditLogsWithResponse is GET /api/v1/admin/audit-logs: List the audit log, newest first
@@ -19099,6 +19634,53 @@ func (c *Client) ListAllocationEventsWithResponse(ctx context.Context, projectId
 	return call[AllocationMomentViewList](ctx, c, r, edit)
 }
 
+// ListProjectArtifactsWithResponse is GET /api/v1/projects/{project_id}/artifacts: List the artifacts that a project can have fetched
+func (c *Client) ListProjectArtifactsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListProjectArtifactsParams, edit ...RequestEditorFn) (*Response[ArtifactViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/artifacts", projectId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.query("name", params.Name, false)
+		r.query("status", params.Status, false)
+	}
+	return call[ArtifactViewList](ctx, c, r, edit)
+}
+
+// RegisterProjectArtifactWithResponse is POST /api/v1/projects/{project_id}/artifacts: Register an artifact for a project
+func (c *Client) RegisterProjectArtifactWithResponse(ctx context.Context, projectId openapi_types.UUID, params *RegisterProjectArtifactParams, body ArtifactNewBody, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/artifacts", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// GetProjectArtifactWithResponse is GET /api/v1/projects/{project_id}/artifacts/{artifact_id}: Read an artifact that a project can have fetched
+func (c *Client) GetProjectArtifactWithResponse(ctx context.Context, projectId openapi_types.UUID, artifactId openapi_types.UUID, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/artifacts/%s", projectId, artifactId)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// MoveProjectArtifactWithResponse is POST /api/v1/projects/{project_id}/artifacts/{artifact_id}/move: Deprecate, revoke or retire an artifact of a project
+func (c *Client) MoveProjectArtifactWithResponse(ctx context.Context, projectId openapi_types.UUID, artifactId openapi_types.UUID, params *MoveProjectArtifactParams, body ArtifactMoveBody, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/artifacts/%s/move", projectId, artifactId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// VerifyProjectArtifactWithResponse is POST /api/v1/projects/{project_id}/artifacts/{artifact_id}/verify: Look for a signature of an artifact of a project again
+func (c *Client) VerifyProjectArtifactWithResponse(ctx context.Context, projectId openapi_types.UUID, artifactId openapi_types.UUID, params *VerifyProjectArtifactParams, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/artifacts/%s/verify", projectId, artifactId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
 // RemoveBudgetWithResponse is DELETE /api/v1/projects/{project_id}/budget: Remove the budget of a project
 func (c *Client) RemoveBudgetWithResponse(ctx context.Context, projectId openapi_types.UUID, params *RemoveBudgetParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
 	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/budget", projectId)
@@ -19707,6 +20289,83 @@ func (c *Client) UpdateTenantWithResponse(ctx context.Context, orgId openapi_typ
 	}
 	r.json(body)
 	return call[IdentityTenantView](ctx, c, r, edit)
+}
+
+// ListTenantArtifactKeysWithResponse is GET /api/v1/tenants/{org_id}/artifact-keys: List the keys that are trusted for the artifacts of a tenant
+func (c *Client) ListTenantArtifactKeysWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListTenantArtifactKeysParams, edit ...RequestEditorFn) (*Response[ArtifactKeyViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/artifact-keys", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[ArtifactKeyViewList](ctx, c, r, edit)
+}
+
+// TrustTenantArtifactKeyWithResponse is POST /api/v1/tenants/{org_id}/artifact-keys: Trust a key for the artifacts of a tenant
+func (c *Client) TrustTenantArtifactKeyWithResponse(ctx context.Context, orgId openapi_types.UUID, params *TrustTenantArtifactKeyParams, body ArtifactKeyBody, edit ...RequestEditorFn) (*Response[ArtifactKeyView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/artifact-keys", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactKeyView](ctx, c, r, edit)
+}
+
+// WithdrawTenantArtifactKeyWithResponse is POST /api/v1/tenants/{org_id}/artifact-keys/{key_id}/withdraw: Withdraw a key that is trusted for the artifacts of a tenant
+func (c *Client) WithdrawTenantArtifactKeyWithResponse(ctx context.Context, orgId openapi_types.UUID, keyId openapi_types.UUID, params *WithdrawTenantArtifactKeyParams, body ArtifactWithdrawBody, edit ...RequestEditorFn) (*Response[ArtifactKeyView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/artifact-keys/%s/withdraw", orgId, keyId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactKeyView](ctx, c, r, edit)
+}
+
+// ListTenantArtifactsWithResponse is GET /api/v1/tenants/{org_id}/artifacts: List the artifacts that a tenant can have fetched
+func (c *Client) ListTenantArtifactsWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListTenantArtifactsParams, edit ...RequestEditorFn) (*Response[ArtifactViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/artifacts", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.query("name", params.Name, false)
+		r.query("status", params.Status, false)
+	}
+	return call[ArtifactViewList](ctx, c, r, edit)
+}
+
+// RegisterTenantArtifactWithResponse is POST /api/v1/tenants/{org_id}/artifacts: Register an artifact for a tenant
+func (c *Client) RegisterTenantArtifactWithResponse(ctx context.Context, orgId openapi_types.UUID, params *RegisterTenantArtifactParams, body ArtifactNewBody, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/artifacts", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// GetTenantArtifactWithResponse is GET /api/v1/tenants/{org_id}/artifacts/{artifact_id}: Read an artifact that a tenant can have fetched
+func (c *Client) GetTenantArtifactWithResponse(ctx context.Context, orgId openapi_types.UUID, artifactId openapi_types.UUID, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/artifacts/%s", orgId, artifactId)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// MoveTenantArtifactWithResponse is POST /api/v1/tenants/{org_id}/artifacts/{artifact_id}/move: Deprecate, revoke or retire an artifact of a tenant
+func (c *Client) MoveTenantArtifactWithResponse(ctx context.Context, orgId openapi_types.UUID, artifactId openapi_types.UUID, params *MoveTenantArtifactParams, body ArtifactMoveBody, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/artifacts/%s/move", orgId, artifactId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactView](ctx, c, r, edit)
+}
+
+// VerifyTenantArtifactWithResponse is POST /api/v1/tenants/{org_id}/artifacts/{artifact_id}/verify: Look for a signature of an artifact of a tenant again
+func (c *Client) VerifyTenantArtifactWithResponse(ctx context.Context, orgId openapi_types.UUID, artifactId openapi_types.UUID, params *VerifyTenantArtifactParams, edit ...RequestEditorFn) (*Response[ArtifactView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/artifacts/%s/verify", orgId, artifactId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[ArtifactView](ctx, c, r, edit)
 }
 
 // GetBalanceWithResponse is GET /api/v1/tenants/{org_id}/balance: Read what a tenant has left, and how long it lasts

@@ -145,6 +145,14 @@ var OperationTargetStates = []string{
 	"skipped",
 }
 
+// ArtifactStates are the states of a artifact.
+var ArtifactStates = []string{
+	"active",
+	"deprecated",
+	"revoked",
+	"retired",
+}
+
 // BalanceStates are the states of a balance.
 var BalanceStates = []string{
 	"healthy",
@@ -327,6 +335,43 @@ var enums = map[string][]string{
 		"released",
 		"failed",
 		"release_failed",
+	},
+	"ArtifactKeyView.scope": {
+		"global",
+		"tenant",
+	},
+	"ArtifactMoveBody.event": {
+		"deprecate",
+		"revoke",
+		"retire",
+	},
+	"ArtifactNewBody.kind": {
+		"oci",
+		"https_signed",
+	},
+	"ArtifactSignatureView.format": {
+		"sigstore_bundle",
+		"simple_signing",
+	},
+	"ArtifactSignatureView.state": {
+		"verified",
+		"unsigned",
+		"refused",
+	},
+	"ArtifactView.kind": {
+		"oci",
+		"https_signed",
+	},
+	"ArtifactView.scope": {
+		"global",
+		"tenant",
+		"project",
+	},
+	"ArtifactView.status": {
+		"active",
+		"deprecated",
+		"revoked",
+		"retired",
 	},
 	"AuditLogEntry.actor_kind": {
 		"user",
@@ -2269,6 +2314,12 @@ var enums = map[string][]string{
 		"failed",
 		"canceled",
 	},
+	"list-global-artifacts.status": {
+		"active",
+		"deprecated",
+		"revoked",
+		"retired",
+	},
 	"list-ledger.kind": {
 		"credit",
 		"usage",
@@ -2397,6 +2448,12 @@ var enums = map[string][]string{
 		"failed",
 		"canceled",
 	},
+	"list-project-artifacts.status": {
+		"active",
+		"deprecated",
+		"revoked",
+		"retired",
+	},
 	"list-reconciliation-runs.trigger": {
 		"schedule",
 		"operator",
@@ -2419,6 +2476,12 @@ var enums = map[string][]string{
 	"list-skus.status": {
 		"active",
 		"disabled",
+	},
+	"list-tenant-artifacts.status": {
+		"active",
+		"deprecated",
+		"revoked",
+		"retired",
 	},
 	"list-terminal-sessions.status": {
 		"issued",

@@ -7,6 +7,9 @@ const (
 	OperationDefinitionChanged Type = "operation_definition.changed"
 	OperationPolicyChanged     Type = "operation_policy.changed"
 
+	ArtifactChanged    Type = "artifact.changed"
+	ArtifactKeyChanged Type = "artifact_key.changed"
+
 	OperationRequested  Type = "operation.requested"
 	OperationProgressed Type = "operation.progress"
 	OperationPaused     Type = "operation.paused"
@@ -29,6 +32,24 @@ type OperationPolicy struct {
 	OperationType string `json:"operation_type" doc:"a type of operation, or * for all of them"`
 	Scope         string `json:"scope" enum:"global,tenant,project"`
 	Version       int64  `json:"version" doc:"grows with every change; 0: it was removed"`
+}
+
+// Artifact is the payload of the event about something that nodes fetch.
+type Artifact struct {
+	ArtifactID string `json:"artifact_id" format:"uuid"`
+	Name       string `json:"name"`
+	Digest     string `json:"digest"`
+	Status     string `json:"status" doc:"active, deprecated, revoked or retired"`
+	Signature  string `json:"signature" doc:"verified, unsigned or refused"`
+	Change     string `json:"change" doc:"registered, verified, deprecated, revoked or retired"`
+}
+
+// ArtifactKey is the payload of the event about a key whose signatures of artifacts count.
+type ArtifactKey struct {
+	KeyID       string `json:"key_id" format:"uuid"`
+	Name        string `json:"name"`
+	Fingerprint string `json:"fingerprint" doc:"SHA-256 of the public key"`
+	Change      string `json:"change" doc:"trusted or withdrawn"`
 }
 
 // Operation is the payload of events about runs of operations on nodes.
@@ -82,6 +103,8 @@ func operationEvents() []Definition {
 			OperationPolicyChanged, "What the platform, a tenant or a project allows of operations was changed.",
 			OperationPolicy{},
 		},
+		{ArtifactChanged, "Something that nodes fetch was registered, verified or moved to another state.", Artifact{}},
+		{ArtifactKeyChanged, "A key whose signatures of artifacts count was trusted or withdrawn.", ArtifactKey{}},
 		{OperationRequested, "Somebody asked for a run of an operation, or has one resumed.", Operation{}},
 		{OperationProgressed, "A node has come further with a run of an operation.", OperationProgress{}},
 		{OperationPaused, "A run of an operation hands out nothing more: somebody paused it, or too many nodes failed.", Operation{}},

@@ -16,11 +16,11 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"gpuaas/controlplane/internal/adapter/guard"
 	"gpuaas/controlplane/internal/base/fault"
 )
 
@@ -54,29 +54,24 @@ type Config struct {
 
 // Courier posts messages. Any number of calls may run side by side.
 type Courier struct {
-	allowed []netip.Prefix
-	never   []netip.Prefix
-	hosts   []string
-	plain   bool
-	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
-	client  *http.Client
+	guard  *guard.Guard
+	plain  bool
+	client *http.Client
 }
 
 // New makes a courier. It connects to nothing.
 func New(cfg Config) *Courier {
-	dialer := net.Dialer{Timeout: 5 * time.Second}
 	c := &Courier{
-		allowed: cfg.Allowed, never: cfg.Forbidden, hosts: cfg.ForbiddenHosts, plain: cfg.PlainHTTP, dial: dialer.DialContext,
-		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		},
+		guard: guard.New(guard.Config{Allowed: cfg.Allowed, Forbidden: cfg.Forbidden, ForbiddenHosts: cfg.ForbiddenHosts}),
+		plain: cfg.PlainHTTP,
 	}
 	c.client = &http.Client{
 		Timeout:       patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{ // no proxy of the environment: it would connect where nobody checks
-			DialContext:         c.connect,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				return c.guard.Dial(ctx, network, address)
+			},
 			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots},
 			TLSHandshakeTimeout: 5 * time.Second, DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10,
 		},
@@ -109,7 +104,7 @@ func (c *Courier) Check(raw string) error {
 	case u.Hostname() == "" || strings.ContainsAny(u.Host, " \t"):
 		return refuse("names no host")
 	}
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && !c.permits(addr.Unmap()) || c.forbids(u.Hostname()) {
+	if !c.guard.MayName(u.Hostname()) {
 		return refused()
 	}
 	return nil
@@ -120,75 +115,6 @@ func refused() error {
 		WithRemedy("use an address on the public internet; whoever runs the platform can allow a network with the setting " +
 			"webhooks.allowed_networks").
 		WithFields(fault.Field{Path: "body.url", Message: "leads to a network that may not be called"})
-}
-
-// special are networks within the public ones that are not public.
-var special = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
-	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"),
-	netip.MustParsePrefix("3fff::/20"),
-}
-
-// global are the addresses of IPv6 that are handed out; all others, among them
-// those that translate to IPv4, are refused.
-var global = netip.MustParsePrefix("2000::/3")
-
-// forbids says whether a name is one that is never called, or below one.
-func (c *Courier) forbids(host string) bool {
-	host = strings.ToLower(strings.TrimRight(host, "."))
-	return slices.ContainsFunc(c.hosts, func(name string) bool {
-		name = strings.ToLower(strings.Trim(name, "."))
-		return host == name || strings.HasSuffix(host, "."+name)
-	})
-}
-
-func (c *Courier) permits(addr netip.Addr) bool {
-	if addr.Zone() != "" {
-		return false
-	}
-	in := func(p netip.Prefix) bool { return p.Contains(addr) }
-	if slices.ContainsFunc(c.never, in) {
-		return false
-	}
-	if slices.ContainsFunc(c.allowed, in) {
-		return true
-	}
-	return addr.IsGlobalUnicast() && !addr.IsPrivate() && !slices.ContainsFunc(special, in) &&
-		(addr.Is4() || global.Contains(addr))
-}
-
-// connect resolves a name once and dials an address that it has checked, so a name
-// that changes its address meanwhile gains nothing.
-func (c *Courier) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	if c.forbids(host) {
-		return nil, refused()
-	}
-	addrs, err := c.lookup(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	failures := []error{}
-	for _, addr := range addrs {
-		if !c.permits(addr.Unmap()) {
-			continue
-		}
-		conn, err := c.dial(ctx, network, net.JoinHostPort(addr.Unmap().String(), port))
-		if err == nil {
-			return conn, nil
-		}
-		failures = append(failures, err)
-	}
-	if len(failures) == 0 {
-		return nil, refused()
-	}
-	return nil, errors.Join(failures...)
 }
 
 // Post sends a message and returns the status of the answer and how it begins. The
@@ -220,8 +146,8 @@ func (c *Courier) Post(ctx context.Context, to string, header map[string]string,
 
 // unreachable says what happened without the URL, which may hold a secret.
 func unreachable(err error) error {
-	if f, ok := fault.As(err); ok {
-		return f
+	if errors.Is(err, guard.ErrRefused) {
+		return refused()
 	}
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		if wrapped.Timeout() {

@@ -97,6 +97,10 @@ type (
 	Repair = Of[repairNoun]
 	// Rollout is the identifier of a release of the agent on its way to many nodes.
 	Rollout = Of[rolloutNoun]
+	// Artifact is the identifier of something that nodes fetch.
+	Artifact = Of[artifactNoun]
+	// ArtifactKey is the identifier of a key whose signatures of artifacts count.
+	ArtifactKey = Of[artifactKeyNoun]
 	// Operation is the identifier of a run of an operation on nodes.
 	Operation = Of[operationNoun]
 	// OperationTarget is the identifier of what a run does on one node.
@@ -147,6 +151,8 @@ type (
 	announcementNoun      struct{}
 	repairNoun            struct{}
 	rolloutNoun           struct{}
+	artifactNoun          struct{}
+	artifactKeyNoun       struct{}
 	operationNoun         struct{}
 	operationTargetNoun   struct{}
 	findingNoun           struct{}

@@ -16,6 +16,9 @@ const (
 	AllocationUse             Permission = "allocation:use"    // ask for some, and use and release one's own
 	AllocationManage          Permission = "allocation:manage" // those of others in the project, too
 	AllocationForce           Permission = "allocation:force"  // end them whatever their tenant thinks
+	ArtifactRead              Permission = "artifact:read"
+	ArtifactManage            Permission = "artifact:manage"       // what nodes may fetch, and no longer
+	ArtifactTrustManage       Permission = "artifact_trust:manage" // whose signatures count
 	AuditRead                 Permission = "audit:read"
 	BillingRead               Permission = "billing:read"
 	BillingManage             Permission = "billing:manage" // accounts, credits and corrections of tenants
@@ -85,18 +88,20 @@ var (
 	viewerMay = []Permission{
 		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead,
 		AllocationRead, CertificateRead, ReservationRead, OperationDefinitionRead, OperationPolicyRead, OperationRead,
-		UsageRead,
+		UsageRead, ArtifactRead,
 	}
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse, OperationRun})
 	adminMay  = slices.Concat(memberMay, []Permission{
 		ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage,
-		AllocationManage, OperationManage, WebhookRead, WebhookManage,
+		AllocationManage, OperationManage, WebhookRead, WebhookManage, ArtifactManage,
 	})
 	tenantMay = slices.Concat(adminMay, []Permission{
 		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, BillingRead, BudgetManage, OperationPolicyManage,
+		ArtifactTrustManage,
 	})
 	auditMay = []Permission{
-		AgentReleaseRead, AgentRolloutRead, AllocationRead, AuditRead, BillingRead, CertificateRead, DecommissionRead,
+		AgentReleaseRead, AgentRolloutRead, AllocationRead, ArtifactRead, AuditRead, BillingRead, CertificateRead,
+		DecommissionRead,
 		EventRead,
 		LifecycleRead, MemberRead,
 		NodeRead,
@@ -111,7 +116,7 @@ var (
 	// Operators name the BMCs of machines, where MAAS then uses the password of the
 	// site, and issue the tokens that machines enrol with.
 	operateMay = []Permission{
-		AgentReleaseRead, AgentRolloutRead, AgentRolloutManage, AllocationRead, AllocationForce, BillingRead,
+		AgentReleaseRead, AgentRolloutRead, AgentRolloutManage, AllocationRead, AllocationForce, ArtifactRead, BillingRead,
 		CertificateRead, DecommissionRead,
 		DecommissionManage, EventRead,
 		LifecycleRead, NodeRead, NodeManage, NodeTaskRun,

@@ -78,10 +78,10 @@ func (d Definition) mayComeFrom(source string) bool {
 	return false
 }
 
-// fetcher is the first step that brings something from elsewhere.
-func (d Definition) fetcher() string {
+// unsignable is the first step that brings something that cannot have a signature.
+func (d Definition) unsignable() string {
 	for _, s := range d.Steps {
-		if kind, _ := agentwire.LookupStep(s.Kind); kind.MayFetch() {
+		if s.Kind == agentwire.StepArtifactPullBlob {
 			return s.ID
 		}
 	}

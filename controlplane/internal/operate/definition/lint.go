@@ -105,8 +105,8 @@ func lintSafety(d Definition, p *Problems) {
 	if d.Artifacts == nil {
 		return
 	}
-	if id := d.fetcher(); d.Artifacts.SignatureRequired && id != "" {
-		p.add("artifacts.signature_required", "the step %s compares a digest and verifies no signature", id)
+	if id := d.unsignable(); d.Artifacts.SignatureRequired && id != "" {
+		p.add("artifacts.signature_required", "the step %s fetches a file, and a file has no signature", id)
 	}
 	if len(d.Artifacts.Repositories) == 0 || len(d.Artifacts.Repositories) > 64 {
 		p.add("artifacts.repositories", "must name 1 to 64 prefixes that artifacts may come from")

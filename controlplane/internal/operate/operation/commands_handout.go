@@ -164,7 +164,7 @@ func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d de
 func (s *Service) decided(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition, e policy.Effective,
 	caller string,
 ) (policy.Verdict, error) {
-	r, err := policyRequest(d, o.Inputs, o.Owner)
+	r, err := s.policyRequest(ctx, tx, d, o.Inputs, o.Owner)
 	if err != nil {
 		return policy.Verdict{}, err
 	}

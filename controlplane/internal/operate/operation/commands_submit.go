@@ -141,7 +141,7 @@ func (s *Service) allowed(ctx context.Context, tx pgx.Tx, p Plan, ask Ask) (poli
 	if err != nil {
 		return e, policy.Verdict{}, err
 	}
-	r, err := policyRequest(p.Version.Definition, p.Inputs, ask.Owner)
+	r, err := s.policyRequest(ctx, tx, p.Version.Definition, p.Inputs, ask.Owner)
 	if err != nil {
 		return e, policy.Verdict{}, err
 	}

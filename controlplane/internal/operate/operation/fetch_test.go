@@ -1,13 +1,18 @@
 package operation_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
+	"gpuaas/controlplane/internal/operate/policy"
 )
 
 // fetches makes a definition of one that fetches a file from where its inputs say.
@@ -79,4 +84,81 @@ func TestAFileIsFetchedFromTheRepositoriesOfTheDefinition(t *testing.T) {
 	ask.Inputs = json.RawMessage(`{"url":"https://models.example/other/a"}`)
 	_, err := w.service.Submit(w.ctx, ask)
 	wantCode(t, "elsewhere", err, "operation_source_outside")
+}
+
+// registered says what is known of artifacts in a test.
+type registered struct {
+	signed  map[string]bool
+	revoked string
+	asked   []policy.Owner
+}
+
+func (r *registered) Signed(_ context.Context, _ pgx.Tx, of policy.Owner, digests []string) (map[string]bool, error) {
+	r.asked = append(r.asked, of)
+	for _, d := range digests {
+		if d == r.revoked {
+			return nil, fault.New(fault.Forbidden, "artifact_revoked", "it was revoked")
+		}
+	}
+	return r.signed, nil
+}
+
+// Where signatures are demanded, by a policy or a definition, nothing is fetched without
+// one, and what was revoked is never fetched: not at the plan, not at the request, and not
+// on a node that waited meanwhile.
+func TestAttackAnUnsignedArtifactIsNotFetched(t *testing.T) {
+	t.Parallel()
+	const digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	w := newWorld(t)
+	known := &registered{signed: map[string]bool{digest: true}}
+	w.service = w.serviceWith(known)
+	pulls := func(d *definition.Definition) {
+		fetches(d)
+		d.Steps[0].Kind = "artifact.pull_oci"
+		d.Steps[0].With = json.RawMessage(`{"reference":"${inputs.url}","bytes":7,"path":"/srv/a"}`)
+		d.Artifacts = &definition.Artifacts{Repositories: []string{"registry.example/team"}}
+	}
+	lax := w.define(t, "model.stage", pulls)
+	strict := w.define(t, "model.stage_signed", pulls, func(d *definition.Definition) {
+		d.Artifacts.SignatureRequired = true
+	})
+	nodes := []id.Node{w.node(t, "n1", "artifact.pull_oci"), w.node(t, "n2", "artifact.pull_oci")}
+	ask := func(ref definition.Ref) operation.Ask {
+		return operation.Ask{
+			Ref: ref, Targets: operation.Selector{Nodes: nodes}, Trigger: operation.ByAdmin,
+			Inputs: json.RawMessage(`{"url":"registry.example/team/llm@` + digest + `"}`),
+			Limits: operation.Limits{MaxConcurrency: 1},
+		}
+	}
+	tries := func(ref definition.Ref, code string) {
+		t.Helper()
+		_, err := w.service.Plan(w.ctx, ask(ref))
+		wantCode(t, "plan", err, code)
+		_, err = w.service.Submit(w.ctx, ask(ref))
+		wantCode(t, "submit", err, code)
+	}
+	known.signed = nil
+	tries(strict, "operation_artifact_unsigned")
+	w.exec(t, `INSERT INTO operation_policy_overrides (operation_type, scope, require_signature_verification, updated_by)
+		VALUES ('*', 'global', true, 'test')`)
+	tries(lax, "operation_denied_by_policy")
+	known.signed, known.revoked = map[string]bool{digest: true}, digest
+	tries(lax, "artifact_revoked")
+
+	known.revoked = ""
+	o := w.submit(t, ask(strict))
+	known.revoked = digest
+	o = w.settle(t, o.ID)
+	if o.Counts[operation.TargetSucceeded] != 1 || o.Counts[operation.TargetSkipped] != 1 {
+		t.Errorf("targets: %v", o.Counts)
+	}
+	if n := w.count(t, `SELECT count(*) FROM operation_targets WHERE operation_id = $1
+		AND error_code = 'artifact_revoked'`, o.ID); n != 1 {
+		t.Errorf("%d targets say why", n)
+	}
+	for _, of := range known.asked {
+		if of != (policy.Owner{}) {
+			t.Errorf("it was asked on behalf of %v", of)
+		}
+	}
 }

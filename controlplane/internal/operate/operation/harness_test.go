@@ -71,15 +71,7 @@ func newWorld(tb testing.TB) *world {
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.tasks = agenttask.Commands{DB: w.db, Clock: w.clock.now}
 	w.queue = agenttask.New(agenttask.QueueConfig{DB: w.db, Signer: unsigned{}, Clock: w.clock.now})
-	w.service = operation.New(operation.Config{
-		DB: w.db, Tasks: w.tasks, Linger: 50 * time.Millisecond,
-		CheckInputs: func(_ definition.Version, given json.RawMessage) (json.RawMessage, error) {
-			if len(given) == 0 {
-				given = json.RawMessage("{}")
-			}
-			return given, nil
-		},
-	})
+	w.service = w.serviceWith(nil)
 	w.exec(tb, `INSERT INTO organizations (id, slug, name) VALUES ($1, 'acme', 'Acme')`, w.org)
 	w.exec(tb, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'training', 'Training')`, w.project, w.org)
 	w.exec(tb, `INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts,
@@ -88,6 +80,19 @@ func newWorld(tb testing.TB) *world {
 		Kind: auth.KindUser, ID: "op", Name: "op", Platform: auth.Operator,
 	})
 	return w
+}
+
+// serviceWith is a service that asks somebody about artifacts; nil: nobody.
+func (w *world) serviceWith(artifacts operation.Artifacts) *operation.Service {
+	return operation.New(operation.Config{
+		DB: w.db, Tasks: w.tasks, Artifacts: artifacts, Linger: 50 * time.Millisecond,
+		CheckInputs: func(_ definition.Version, given json.RawMessage) (json.RawMessage, error) {
+			if len(given) == 0 {
+				given = json.RawMessage("{}")
+			}
+			return given, nil
+		},
+	})
 }
 
 // as is a context in which somebody with a role in the project asks.

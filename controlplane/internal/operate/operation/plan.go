@@ -267,33 +267,6 @@ func impact(d definition.Definition) agentwire.Impact {
 	return order[most]
 }
 
-// policyRequest is what policies are asked about a run of a definition with its inputs,
-// as far as it is the same whenever they are asked.
-func policyRequest(d definition.Definition, inputs json.RawMessage, owner Owner) (policy.Request, error) {
-	r := policy.Request{
-		Operation: d.Ref().String(), Type: d.Type, Risk: string(d.Risk), Impact: string(impact(d)), At: time.Now().UTC(),
-	}
-	if !owner.platform() {
-		r.OrgID, r.ProjectID = owner.Org.String(), owner.Project.String()
-	}
-	fetches, err := d.Fetches(inputs)
-	if err != nil {
-		return r, err
-	}
-	for _, f := range fetches {
-		r.Artifacts = append(r.Artifacts, policy.Artifact{Source: f.Source, Bytes: f.Bytes})
-	}
-	switch {
-	case len(fetches) > 0:
-		r.Open = d.Artifacts == nil
-	case d.Artifacts != nil:
-		for _, repository := range d.Artifacts.Repositories {
-			r.Artifacts = append(r.Artifacts, policy.Artifact{Source: repository, Signed: d.Artifacts.SignatureRequired})
-		}
-	}
-	return r, nil
-}
-
 // impactOf is what a kind of step does to its node.
 func impactOf(kind string) agentwire.Impact {
 	k, _ := agentwire.LookupStep(kind)

@@ -30,12 +30,21 @@ type Members interface {
 	StillMay(ctx context.Context, tx pgx.Tx, who string, what auth.Permission, on auth.Target) (bool, error)
 }
 
+// Artifacts says what is known of artifacts; artifact.Service does.
+type Artifacts interface {
+	// Signed says which digests have a verified signature, as far as the owner may know.
+	// It refuses one that was revoked.
+	Signed(ctx context.Context, tx pgx.Tx, owner policy.Owner, digests []string) (map[string]bool, error)
+}
+
 // Config is what the package needs.
 type Config struct {
 	DB      *postgres.DB
 	Tasks   Tasks
 	Members Members        // nil: whoever asked for a run may still have it
 	Decider policy.Decider // nil: the chain of policies alone decides
+	// Artifacts says what is known of what runs fetch; nil: nothing is.
+	Artifacts Artifacts
 	// CheckInputs checks what a caller gave against the schema of a version, and fills
 	// in defaults; nil: nothing can be asked for.
 	CheckInputs func(v definition.Version, given json.RawMessage) (json.RawMessage, error)
@@ -53,6 +62,7 @@ type Service struct {
 	tasks   Tasks
 	members Members
 	decider policy.Decider
+	known   Artifacts
 	inputs  func(v definition.Version, given json.RawMessage) (json.RawMessage, error)
 	linger  time.Duration
 	ahead   *outbox.Ahead
@@ -64,8 +74,8 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, tasks: cfg.Tasks, members: cfg.Members, decider: cfg.Decider, linger: cfg.Linger, ahead: cfg.Ahead,
-		logger: cfg.Logger,
+		db: cfg.DB, tasks: cfg.Tasks, members: cfg.Members, decider: cfg.Decider, known: cfg.Artifacts, linger: cfg.Linger,
+		ahead: cfg.Ahead, logger: cfg.Logger,
 	}
 	if s.inputs = cfg.CheckInputs; s.inputs == nil {
 		s.inputs = func(v definition.Version, _ json.RawMessage) (json.RawMessage, error) {

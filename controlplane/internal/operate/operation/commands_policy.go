@@ -1,0 +1,67 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/operate/definition"
+	"gpuaas/controlplane/internal/operate/policy"
+)
+
+// policyRequest is what policies are asked about a run of a definition with its inputs,
+// as far as it is the same for all who ask. What was revoked, or has no signature where
+// the definition demands one, is refused.
+func (s *Service) policyRequest(ctx context.Context, tx pgx.Tx, d definition.Definition, inputs json.RawMessage,
+	owner Owner,
+) (policy.Request, error) {
+	r := policy.Request{
+		Operation: d.Ref().String(), Type: d.Type, Risk: string(d.Risk), Impact: string(impact(d)), At: time.Now().UTC(),
+	}
+	if !owner.platform() {
+		r.OrgID, r.ProjectID = owner.Org.String(), owner.Project.String()
+	}
+	fetches, err := d.Fetches(inputs)
+	if err != nil {
+		return r, err
+	}
+	signed, err := s.signed(ctx, tx, owner, fetches)
+	if err != nil {
+		return r, err
+	}
+	for _, f := range fetches {
+		if d.Artifacts != nil && d.Artifacts.SignatureRequired && !signed[f.Digest] {
+			return r, fault.New(fault.Forbidden, "operation_artifact_unsigned",
+				"%s fetches only what has a verified signature, and %s has none", d.Ref(), f.Source).
+				WithRemedy("sign it, register it, and see what was found: gpuaas artifact register")
+		}
+		r.Artifacts = append(r.Artifacts, policy.Artifact{Source: f.Source, Bytes: f.Bytes, Signed: signed[f.Digest]})
+	}
+	switch {
+	case len(fetches) > 0:
+		r.Open = d.Artifacts == nil
+	case d.Artifacts != nil:
+		for _, repository := range d.Artifacts.Repositories {
+			r.Artifacts = append(r.Artifacts, policy.Artifact{Source: repository, Signed: d.Artifacts.SignatureRequired})
+		}
+	}
+	return r, nil
+}
+
+// signed says which of the digests that are fetched have a verified signature.
+func (s *Service) signed(ctx context.Context, tx pgx.Tx, owner Owner, fetches []agentwire.Fetch) (
+	map[string]bool, error,
+) {
+	if s.known == nil || len(fetches) == 0 {
+		return map[string]bool{}, nil
+	}
+	digests := make([]string, len(fetches))
+	for i, f := range fetches {
+		digests[i] = f.Digest
+	}
+	return s.known.Signed(ctx, tx, policy.Owner(owner), digests)
+}
