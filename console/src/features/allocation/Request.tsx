@@ -21,7 +21,7 @@ import { useOffered } from '../sku/offered'
 import { hourly, whyNot } from './allocation'
 import { KeyChoice } from './KeyChoice'
 import type { Project } from './projects'
-import { arrangementWords, blank, explained, noRoot, choicesOf, wishOf, type Arrangement, type Draft } from './request'
+import { arrangementWords, blank, explained, noRoot, choicesOf, priceWords, wishOf, type Arrangement, type Draft } from './request'
 
 /** Request asks for nodes, and shows before what there is, what it costs, and what the quotas leave. */
 export function Request({ project, onClose }: { project: Project; onClose: () => void }) {
@@ -49,7 +49,7 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
   const settings = useRentalSettings({ orgId: project.org_id, projectId: project.project_id })
   const settled = settings.data?.body.in_force
   const path = { project_id: project.project_id }
-  // Whatever can be had does not depend on whether it waits.
+  // What can be had, and what it costs, does not depend on whether it waits.
   const wanted = JSON.stringify(explained(wishOf(sku, draft, false).body))
   const question = useRested(wanted)
   const capacity = useQuery({
@@ -62,6 +62,8 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
   const rootless = noRoot(sku, settled)
   const { body, wrong, ready } = wishOf(sku, { ...draft, root: draft.root && !rootless }, scarce)
   const many = body.count ?? 1
+  const cost = capacity.data && !capacity.isPlaceholderData ? (capacity.data.cost ?? null) : undefined
+  const price = priceWords(cost, money(hourly(sku.price_minor, sku.gpus_total, many), sku.price_currency))
   const asking = useMutation({
     mutationFn: () => got(api.POST('/api/v1/projects/{project_id}/allocations', { params: { path }, body })),
     onSuccess: (made) => {
@@ -101,8 +103,13 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
       <CheckField label="With sudo" value={draft.root && !rootless} disabled={!!rootless} onChange={(root) => change({ root })} hint={rootless ?? 'The node is reinstalled after you, which takes longer than cleaning it.'} />
       <More project={project} sku={sku} draft={draft} change={change} wrong={wrong} refused={refused} />
       <p className="text-sm">
-        <strong>{money(hourly(sku.price_minor, sku.gpus_total, many), sku.price_currency)}</strong> an hour, from the moment it is yours until you give it back.
+        {price.before} <strong>{price.amount}</strong> {price.after}
       </p>
+      {cost?.refused && (
+        <Note tone="warn" title="It would be refused">
+          {cost.refused.message}. {cost.refused.remedy}
+        </Note>
+      )}
       <Allowed project={project} sku={sku} count={many} />
       {settings.error && <ProblemNote error={settings.error} onRetry={() => void settings.refetch()} />}
       {capacity.error && <ProblemNote error={capacity.error} />}

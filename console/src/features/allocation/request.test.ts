@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { blank, choicesOf, explained, noRoot, wishOf } from './request'
+import { blank, choicesOf, explained, noRoot, priceWords, wishOf } from './request'
 
 const h200 = { sku_id: 'h200', price_currency: 'USD' }
 const sent = (draft: Partial<typeof blank>, scarce = false) => JSON.parse(JSON.stringify(wishOf(h200, { ...blank, ...draft }, scarce).body)) as unknown
@@ -31,8 +31,15 @@ describe('wishOf', () => {
   ] as const)('is not ready with %s', (_, wrong) => expect(wishOf(h200, { ...blank, ...wrong, keys: 'keys' in wrong ? [] : undefined }, true).ready).toBe(false))
 })
 
-it('asks for capacity by what decides it', () => {
-  expect(explained({ sku: 'h200', name: 'train', region: 'lab', count: 3 })).toEqual({ sku: 'h200', region: 'lab' })
+it('asks for capacity and price by what decides them', () => {
+  expect(explained({ sku: 'h200', name: 'train', region: 'lab', count: 3, wait_up_to_seconds: 5, expires_in_seconds: 60 })).toEqual({ sku: 'h200', region: 'lab', count: 3, expires_in_seconds: 60 })
+})
+
+it('says what is charged, and where nothing is', () => {
+  expect(priceWords(undefined, '28.00 USD').before).toBe('By the list')
+  expect(priceWords(null, '28.00 USD')).toMatchObject({ before: expect.stringContaining('Nothing is charged') as string, amount: '28.00 USD' })
+  expect(priceWords({ currency: 'USD', hour_minor: 2520 }, '28.00 USD')).toEqual({ amount: '25.20 USD', after: 'an hour, from the moment it is yours until you give it back.' })
+  expect(priceWords({ currency: 'USD', hour_minor: 2520, until_expiry_minor: 5040 }, '28.00 USD').after).toContain('50.40 USD until it ends by itself')
 })
 
 it('says why there is no root', () => {

@@ -1,7 +1,7 @@
 import type { Schemas } from '../../api/client'
 import { given, readLabels } from '../../ui/labels'
 import { readLife } from '../../ui/life'
-import { minorOf } from '../../ui/money'
+import { minorOf, money } from '../../ui/money'
 
 export type Wish = Schemas['AllocationAskBody']
 export type Arrangement = NonNullable<Wish['arrangement']>
@@ -76,8 +76,18 @@ export function wishOf(sku: Kind, d: Draft, scarce: boolean): { body: Wish; wron
   return { body, wrong, ready: !Object.values(wrong).some(Boolean) }
 }
 
-/** explained is what of a request decides which nodes it could have. */
-export const explained = ({ sku, access, region, node_labels }: Wish): Wish => ({ sku, access, region, node_labels })
+/** explained is what of a request decides which nodes it could have, and what it costs. */
+export const explained = ({ sku, count, access, region, node_labels, expires_in_seconds, hour_most }: Wish): Wish => ({ sku, count, access, region, node_labels, expires_in_seconds, hour_most })
+
+const fromUntil = 'an hour, from the moment it is yours until you give it back'
+
+/** priceWords says what a request costs: by the list until that is known for whoever asks; cost: less discounts; null: nothing is charged. */
+export function priceWords(cost: Schemas['AllocationCost'] | null | undefined, listed: string): { before?: string; amount: string; after: string } {
+  if (cost === null) return { before: 'Nothing is charged for it. By the list it would be', amount: listed, after: `${fromUntil}.` }
+  if (!cost) return { before: 'By the list', amount: listed, after: `${fromUntil}.` }
+  const whole = cost.until_expiry_minor === undefined ? '' : `: ${money(cost.until_expiry_minor, cost.currency)} until it ends by itself`
+  return { amount: money(cost.hour_minor, cost.currency), after: `${fromUntil}${whole}.` }
+}
 
 /** noRoot says why root access cannot be asked for. */
 export function noRoot(sku: Pick<Schemas['SkuView'], 'user_access_only'>, settled: Pick<Schemas['RentalsettingsRulesView'], 'root_access' | 'root_access_from'> | undefined): string | undefined {
