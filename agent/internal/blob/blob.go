@@ -186,16 +186,27 @@ func disk(err error) error {
 	return &Error{Reason: DiskFailed, cause: err}
 }
 
-// room takes the space for the whole file, and refuses if too little would be left.
-func room(part *os.File, bytes, keep int64) error {
+// Room refuses what the file system of a file or folder has no space for, with NoSpace.
+func Room(on *os.File, bytes, keep int64) error {
 	var fs unix.Statfs_t
-	var have unix.Stat_t
-	if err := errors.Join(unix.Fstatfs(int(part.Fd()), &fs), unix.Fstat(int(part.Fd()), &have)); err != nil {
+	if err := unix.Fstatfs(int(on.Fd()), &fs); err != nil {
 		return disk(err)
 	}
 	free := int64(fs.Bavail) * fs.Bsize //nolint:gosec // far below the limit of the type
-	if missing := bytes - have.Blocks*512; missing > 0 && missing > free-keep {
-		return failed(NoSpace, "", "%d bytes are missing, and %d are free, of which %d are kept", missing, free, keep)
+	if bytes > 0 && bytes > free-keep {
+		return failed(NoSpace, "", "%d bytes are missing, and %d are free, of which %d are kept", bytes, free, keep)
+	}
+	return nil
+}
+
+// room takes the space for the whole file, and refuses if too little would be left.
+func room(part *os.File, bytes, keep int64) error {
+	var have unix.Stat_t
+	if err := unix.Fstat(int(part.Fd()), &have); err != nil {
+		return disk(err)
+	}
+	if err := Room(part, bytes-have.Blocks*512, keep); err != nil {
+		return err
 	}
 	err := unix.Fallocate(int(part.Fd()), 0, 0, bytes)
 	switch {

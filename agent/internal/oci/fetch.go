@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,9 @@ func (f Fetch) Layers(ctx context.Context, work *os.Root, a Artifact) error {
 	if err := work.MkdirAll("layers", 0o700); err != nil {
 		return fmt.Errorf("make the folder of layers: %w", err)
 	}
+	if err := f.room(work, a); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	layers := make(chan Layer)
@@ -61,6 +65,37 @@ func (f Fetch) Layers(ctx context.Context, work *os.Root, a Artifact) error {
 	close(layers)
 	workers.Wait()
 	return context.Cause(ctx)
+}
+
+// room refuses what the file system cannot hold: the layers that are not there yet, and
+// beside them their files, which have about as many bytes at least.
+func (f Fetch) room(work *os.Root, a Artifact) error {
+	var needs int64
+	seen := map[string]bool{}
+	for _, l := range a.Layers {
+		if seen[l.SHA256] {
+			continue
+		}
+		seen[l.SHA256] = true
+		needs += l.Bytes
+		var have unix.Stat_t
+		part, err := work.Open("layers/" + l.SHA256)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return fmt.Errorf("open a layer: %w", err)
+		default:
+			if err := errors.Join(unix.Fstat(int(part.Fd()), &have), part.Close()); err != nil {
+				return fmt.Errorf("look at a layer: %w", err)
+			}
+		}
+		needs += max(l.Bytes-have.Blocks*512, 0)
+	}
+	folder, err := work.Open(".")
+	if err != nil {
+		return fmt.Errorf("open the folder of the step: %w", err)
+	}
+	return errors.Join(blob.Room(folder, needs, f.KeepFree), folder.Close())
 }
 
 func (f Fetch) layer(ctx context.Context, work *os.Root, l Layer, done *atomic.Int64) error {
@@ -106,8 +141,8 @@ func Unpack(ctx context.Context, work *os.Root, a Artifact, b Budget) (Tree, err
 		return Tree{}, fmt.Errorf("open the folder of files: %w", err)
 	}
 	for _, l := range a.Layers {
-		if err := layer(ctx, work, tree, l, &b); err != nil {
-			return Tree{}, err
+		if err := layer(ctx, work, tree, l, &b); err != nil { // what is there of the files helps no other attempt
+			return Tree{}, errors.Join(err, work.RemoveAll(TreeFolder))
 		}
 	}
 	if err := settle(tree); err != nil {

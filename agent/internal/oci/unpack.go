@@ -21,6 +21,8 @@ import (
 type Budget struct {
 	Bytes int64
 	Files int
+	// KeepFree is how much of the file system is left to others.
+	KeepFree int64
 }
 
 // Layers of an image that take something away are told by names.
@@ -147,6 +149,9 @@ func (u *unpacking) file(h *tar.Header, name string, from io.Reader) error {
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
+	}
+	if err := blob.Room(f, h.Size, u.budget.KeepFree); err != nil {
+		return errors.Join(err, f.Close())
 	}
 	n, err := io.Copy(f, io.LimitReader(from, h.Size))
 	if err == nil && n != h.Size {

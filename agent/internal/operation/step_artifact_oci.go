@@ -208,7 +208,9 @@ func (h pullOCI) make(
 		return madeFolder{}, err
 	}
 	s.point("fetched")
-	budget := oci.Budget{Bytes: cmp.Or(w.UnpackedBytes, 4*w.Bytes), Files: cmp.Or(w.Files, agentwire.DefaultFiles)}
+	budget := oci.Budget{
+		Bytes: cmp.Or(w.UnpackedBytes, 4*w.Bytes), Files: cmp.Or(w.Files, agentwire.DefaultFiles), KeepFree: fetch.KeepFree,
+	}
 	tree, err := oci.Unpack(ctx, work, artifact, budget)
 	if err != nil {
 		return madeFolder{}, err

@@ -128,6 +128,8 @@ func TestArtifactsThatAreNotUnpacked(t *testing.T) {
 		agentwire.FailurePolicy)
 	wantFailure(t, b.one(agentwire.StepArtifactPullOCI, s.pull("sha256:"+digest(nil), "/srv/a", "")), "source_not_found",
 		agentwire.FailurePermanent)
+	wantFailure(t, b.one(agentwire.StepArtifactPullOCI, s.pull(good, "/srv/a", `,"keep_free_mib":1073741824`)), "no_space",
+		agentwire.FailurePermanent)
 	// A tampered layer is refused before a byte of it reaches the folder.
 	s.Replace(blobs[0], bytes.Repeat([]byte{1}, 2048))
 	wantFailure(t, b.one(agentwire.StepArtifactPullOCI, s.pull(good, "/srv/a", "")), "integrity_mismatch",
