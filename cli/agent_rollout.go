@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,7 @@ func (a *app) rolloutColumns() []table.Column[apiclient.RolloutView] {
 		{Title: "NODES", Text: func(v rollout) string { return outcomesOf(v.Counts) }},
 		{Title: "BEGAN", Text: func(v rollout) string { return a.When(v.CreatedAt) }},
 		{Title: "BECAUSE", Text: func(v rollout) string { return v.PausedBecause }},
+		{Title: "OPENS", Text: func(v rollout) string { return a.Whenever(v.OpensAt) }, Detail: true},
 		{Title: "BY", Text: func(v rollout) string { return v.RequestedBy }, Detail: true},
 		{Title: "REASON", Text: func(v rollout) string { return v.Reason }, Detail: true},
 		{Title: "ENDED", Text: func(v rollout) string { return a.Whenever(v.FinishedAt) }, Detail: true},
@@ -91,6 +93,7 @@ func (a *app) agentRolloutCommand() *cobra.Command {
 				if err := frame.PrintOne(s.App, []table.Column[preview]{
 					{Title: "NODES", Text: func(v preview) string { return strconv.FormatInt(v.Total, 10) }},
 					{Title: "WAVES", Text: func(v preview) string { return strconv.Itoa(int(v.Waves)) }},
+					{Title: "OPENS", Text: func(v preview) string { return a.Whenever(v.OpensAt) }},
 				}, raw); err != nil {
 					return err
 				}
@@ -237,6 +240,8 @@ func (a *app) rolloutOrderCommand(name, short, operation string,
 				back:     f.String("go-back", "", "who goes back when it is paused for failures: nobody, wave or all (default wave)"),
 				rented:   f.String("rented", "", "nodes that somebody rents: leave or update (default leave)"),
 				approve:  f.Bool("approve", false, "somebody must approve each wave after the first"),
+				windows:  f.StringArray("window", nil, "when nodes may be begun with, as \"DAYS FROM-TO ZONE\"; may be repeated"),
+				closed:   f.StringSlice("closed", nil, "a day on which no window begins, as 2026-12-24; may be repeated"),
 			}
 			reason := f.String("reason", "", "why; the audit log keeps it")
 			return func(s *session, args []string) error {
@@ -247,7 +252,11 @@ func (a *app) rolloutOrderCommand(name, short, operation string,
 				if err != nil {
 					return err
 				}
-				return run(s, apiclient.RolloutNewBody{Version: args[0], Target: target, Plan: p.body(s), Reason: *reason})
+				plan := p.body(s)
+				if plan.Windows, err = p.schedule(s); err != nil {
+					return err
+				}
+				return run(s, apiclient.RolloutNewBody{Version: args[0], Target: target, Plan: plan, Reason: *reason})
 			}
 		},
 	})
@@ -280,6 +289,55 @@ type rolloutPlan struct {
 	bake, node                                        *int64
 	back, rented                                      *string
 	approve                                           *bool
+	windows, closed                                   *[]string
+}
+
+var daysOfWeek = []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
+
+// windowOf reads a window as people write it: sat,sun 22:00-04:00 Europe/Berlin.
+func windowOf(text string) (apiclient.RolloutWindow, error) {
+	var w apiclient.RolloutWindow
+	parts := strings.Fields(text)
+	if len(parts) != 3 {
+		return w, fmt.Errorf("%q is not DAYS FROM-TO ZONE, such as \"mon-fri 22:00-04:00 Europe/Berlin\"", text)
+	}
+	for day := range strings.SplitSeq(strings.ToLower(parts[0]), ",") {
+		first, last, isRange := strings.Cut(day, "-")
+		from, to := slices.Index(daysOfWeek, first), slices.Index(daysOfWeek, last)
+		if !isRange {
+			to = from
+		}
+		if from < 0 || to < 0 {
+			return w, fmt.Errorf("%q is no day of the week and no range of them; name days as mon, tue, wed, thu, fri, sat and sun",
+				day)
+		}
+		for ; ; from = (from + 1) % len(daysOfWeek) {
+			if name := apiclient.RolloutWindowDays(daysOfWeek[from]); !slices.Contains(w.Days, name) {
+				w.Days = append(w.Days, name)
+			}
+			if from == to {
+				break
+			}
+		}
+	}
+	w.Zone = parts[2]
+	w.From, w.To, _ = strings.Cut(parts[1], "-") // the control plane says what is wrong with them
+	return w, nil
+}
+
+func (p rolloutPlan) schedule(s *session) (windows *[]apiclient.RolloutWindow, err error) {
+	if len(*p.windows) == 0 {
+		return nil, nil
+	}
+	var all []apiclient.RolloutWindow
+	for _, text := range *p.windows {
+		w, err := windowOf(text)
+		if err != nil {
+			return nil, failure.Misuse(s.Cmd, "--window: %s", err)
+		}
+		all = append(all, w)
+	}
+	return &all, nil
 }
 
 func (p rolloutPlan) body(s *session) apiclient.RolloutPlan {
@@ -294,5 +352,6 @@ func (p rolloutPlan) body(s *session) apiclient.RolloutPlan {
 		GoBack:      frame.GivenAs[apiclient.RolloutPlanGoBack](s.Session, "go-back", p.back),
 		Rented:      frame.GivenAs[apiclient.RolloutPlanRented](s.Session, "rented", p.rented),
 		Approve:     frame.Given(s.Session, "approve", p.approve),
+		Closed:      frame.Given(s.Session, "closed", p.closed),
 	}
 }

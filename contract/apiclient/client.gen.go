@@ -2387,6 +2387,17 @@ const (
 	RolloutViewStatusRunning   RolloutViewStatus = "running"
 )
 
+// Defines values for RolloutWindowDays.
+const (
+	Fri RolloutWindowDays = "fri"
+	Mon RolloutWindowDays = "mon"
+	Sat RolloutWindowDays = "sat"
+	Sun RolloutWindowDays = "sun"
+	Thu RolloutWindowDays = "thu"
+	Tue RolloutWindowDays = "tue"
+	Wed RolloutWindowDays = "wed"
+)
+
 // Defines values for SelfCheckStatus.
 const (
 	SelfCheckStatusCancelled SelfCheckStatus = "cancelled"
@@ -11893,6 +11904,9 @@ type RolloutPlan struct {
 	// CanaryPercent Share of the nodes in the first wave, at least one of every SKU and site; 0 with no canaries: 5.
 	CanaryPercent *int32 `json:"canary_percent,omitempty"`
 
+	// Closed Days on which no window begins, as 2026-12-24.
+	Closed *[]string `json:"closed,omitempty"`
+
 	// GoBack Who gets the version before back when it is paused for failures; absent: wave. A failed node always does.
 	GoBack *RolloutPlanGoBack `json:"go_back,omitempty"`
 
@@ -11913,6 +11927,9 @@ type RolloutPlan struct {
 
 	// WavePercent Share of the nodes in each later wave; 0: 25.
 	WavePercent *int32 `json:"wave_percent,omitempty"`
+
+	// Windows When nodes may be begun with; none: always. What is under way when a window closes goes to its end.
+	Windows *[]RolloutWindow `json:"windows,omitempty"`
 }
 
 // RolloutPlanGoBack Who gets the version before back when it is paused for failures; absent: wave. A failed node always does.
@@ -11925,6 +11942,9 @@ type RolloutPlanRented string
 type RolloutPreviewView struct {
 	// Nodes Who would be in which wave, and who would be left alone and why; the first 2000.
 	Nodes []RolloutMemberView `json:"nodes"`
+
+	// OpensAt When its next maintenance window opens; absent: it would begin at once.
+	OpensAt *time.Time `json:"opens_at,omitempty"`
 
 	// Plan The plan with what it did not say.
 	Plan RolloutPlan `json:"plan"`
@@ -11975,6 +11995,9 @@ type RolloutView struct {
 	CreatedAt  time.Time          `json:"created_at"`
 	FinishedAt *time.Time         `json:"finished_at,omitempty"`
 
+	// OpensAt When its next maintenance window opens, before which no node is begun with; absent: one is open, or it has none.
+	OpensAt *time.Time `json:"opens_at,omitempty"`
+
 	// PausedBecause The same for people.
 	PausedBecause string `json:"paused_because"`
 
@@ -12011,6 +12034,30 @@ type RolloutViewList struct {
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
+
+// RolloutWindow defines model for RolloutWindow.
+type RolloutWindow struct {
+	// Days On which days it begins.
+	Days []RolloutWindowDays `json:"days"`
+
+	// From When it begins.
+	//
+	// Examples: 22:00
+	From string `json:"from"`
+
+	// To When it ends; if that is earlier than it begins, on the next day.
+	//
+	// Examples: 04:00
+	To string `json:"to"`
+
+	// Zone A time zone of the IANA.
+	//
+	// Examples: Europe/Berlin
+	Zone string `json:"zone"`
+}
+
+// RolloutWindowDays defines model for RolloutWindow.Days.
+type RolloutWindowDays string
 
 // SelfCheck defines model for SelfCheck.
 type SelfCheck struct {

@@ -1821,6 +1821,15 @@ var enums = map[string][]string{
 		"completed",
 		"aborted",
 	},
+	"RolloutWindow.days": {
+		"mon",
+		"tue",
+		"wed",
+		"thu",
+		"fri",
+		"sat",
+		"sun",
+	},
 	"SelfCheck.status": {
 		"pending",
 		"running",

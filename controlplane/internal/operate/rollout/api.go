@@ -65,6 +65,7 @@ type View struct {
 	Wave          int32       `json:"wave" doc:"The one under way; 0: the canaries."`
 	PausedCode    string      `json:"paused_code" doc:"What it is paused for: paused_by_operator, too_many_failures, awaits_approval or release_refused; going_back: it was aborted, and all nodes go back."`
 	PausedBecause string      `json:"paused_because" doc:"The same for people."`
+	OpensAt       *time.Time  `json:"opens_at,omitempty" doc:"When its next maintenance window opens, before which no node is begun with; absent: one is open, or it has none."`
 	Counts        []CountView `json:"counts" nullable:"false" doc:"How far its nodes have come."`
 	Reason        string      `json:"reason"`
 	RequestedBy   string      `json:"requested_by"`
@@ -73,11 +74,14 @@ type View struct {
 	FinishedAt    *time.Time  `json:"finished_at,omitempty"`
 }
 
-func show(r Rollout) View {
+func (s *Service) show(r Rollout) View {
 	v := View{
 		RolloutID: r.ID, Version: r.Version, Status: r.Status, Target: r.Target, Plan: r.Plan, Waves: r.Waves, Wave: r.Wave,
 		PausedCode: r.PausedCode, PausedBecause: r.PausedBecause, Counts: []CountView{}, Reason: r.Reason,
 		RequestedBy: r.RequestedBy, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), FinishedAt: utc(r.FinishedAt),
+	}
+	if opens, err := r.opensAt(s.Clock()); err == nil && !r.Status.Over() { // what is kept was checked
+		v.OpensAt = utc(opens)
 	}
 	for _, c := range r.Counts {
 		v.Counts = append(v.Counts, CountView{c.Wave, c.Outcome, c.Nodes})
@@ -127,6 +131,7 @@ func utc(t *time.Time) *time.Time {
 type PreviewView struct {
 	Waves int32        `json:"waves" doc:"How many there would be, the canaries among them."`
 	Plan  Plan         `json:"plan" doc:"The plan with what it did not say."`
+	Opens *time.Time   `json:"opens_at,omitempty" doc:"When its next maintenance window opens; absent: it would begin at once."`
 	Nodes []MemberView `json:"nodes" nullable:"false" doc:"Who would be in which wave, and who would be left alone and why; the first 2000."`
 	Total int64        `json:"total" doc:"How many nodes are meant."`
 }
@@ -138,7 +143,9 @@ type Path struct {
 
 type output = httpapi.Plain[View]
 
-func answer(r Rollout, err error) (*output, error) { return &output{Body: show(r)}, err }
+func (s *Service) answer(r Rollout, err error) (*output, error) {
+	return &output{Body: s.show(r)}, err
+}
 
 // Register adds the operations of the package to an API.
 func (s *Service) Register(api *httpapi.API) {
@@ -150,6 +157,7 @@ func (s *Service) Register(api *httpapi.API) {
 	}, func(ctx context.Context, in *struct{ Body NewBody }) (*httpapi.Plain[PreviewView], error) {
 		r, members, err := s.Preview(ctx, in.Body.order())
 		v := PreviewView{Waves: r.Waves, Plan: r.Plan, Nodes: []MemberView{}, Total: int64(len(members))}
+		v.Opens = s.show(r).OpensAt
 		const most = 2000
 		for _, m := range members[:min(most, len(members))] {
 			v.Nodes = append(v.Nodes, showMember(m))
@@ -160,10 +168,10 @@ func (s *Service) Register(api *httpapi.API) {
 		ID: "begin-agent-rollout", Method: http.MethodPost, Path: pathRollouts, Tag: tag,
 		Summary: "Bring a release of the agent to many nodes",
 		Description: "Canaries of every SKU and site come first, then waves. The list of nodes is frozen. Nodes that are pinned or " +
-			"unassigned are left alone.",
+			"unassigned, or for whose architecture the release has no package, are left alone.",
 		Access: httpapi.Platform(auth.AgentRolloutManage), Status: http.StatusCreated,
 	}, func(ctx context.Context, in *struct{ Body NewBody }) (*output, error) {
-		return answer(s.Begin(ctx, in.Body.order()))
+		return s.answer(s.Begin(ctx, in.Body.order()))
 	})
 	s.registerActs(api)
 }
@@ -178,12 +186,12 @@ func (s *Service) registerReads(api *httpapi.API) {
 			return nil, err
 		}
 		rows, err := s.List(ctx, page)
-		return httpapi.ListOf(*in, rows, err, show, func(v View) any { return position{v.CreatedAt, v.RolloutID} })
+		return httpapi.ListOf(*in, rows, err, s.show, func(v View) any { return position{v.CreatedAt, v.RolloutID} })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-agent-rollout", Method: http.MethodGet, Path: pathRollout, Tag: tag,
 		Summary: "Read a rollout of the agent", Access: httpapi.Platform(auth.AgentRolloutRead),
-	}, func(ctx context.Context, in *Path) (*output, error) { return answer(s.Get(ctx, in.RolloutID)) })
+	}, func(ctx context.Context, in *Path) (*output, error) { return s.answer(s.Get(ctx, in.RolloutID)) })
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-agent-rollout-nodes", Method: http.MethodGet, Path: pathRollout + "/nodes", Tag: tag,
 		Summary: "List the nodes of a rollout and how far they have come", Access: httpapi.Platform(auth.AgentRolloutRead),
@@ -214,21 +222,21 @@ func (s *Service) registerActs(api *httpapi.API) {
 			Body ReasonBody
 		},
 		) (*output, error) {
-			return answer(do(ctx, in.RolloutID, in.Body.Reason))
+			return s.answer(do(ctx, in.RolloutID, in.Body.Reason))
 		})
 	}
-	act("pause", "Begin with no further node of a rollout", "Nodes in flight come to their end.", s.Pause)
+	act("pause", "Begin with no further node of a rollout", "Orders that no node has fetched are taken back; nodes in flight come to their end.", s.Pause)
 	act("resume", "Let a paused rollout go on", "The failures that it paused for do not pause it again.", s.Resume)
 	act("approve", "Let the next wave of a rollout begin", "Of a rollout whose plan asks for approval.", s.Approve)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "abort-agent-rollout", Method: http.MethodPost, Path: pathRollout + "/abort", Tag: tag,
-		Summary: "End a rollout of the agent", Description: "Nodes in flight come to their end first. With `back`, all nodes go back.",
+		Summary: "End a rollout of the agent", Description: "Nodes in flight come to their end first. With `back`, all nodes go back, a few at a time.",
 		Access: httpapi.Platform(auth.AgentRolloutManage), Status: http.StatusOK,
 	}, func(ctx context.Context, in *struct {
 		Path
 		Body AbortBody
 	},
 	) (*output, error) {
-		return answer(s.Abort(ctx, in.RolloutID, in.Body.Back, in.Body.Reason))
+		return s.answer(s.Abort(ctx, in.RolloutID, in.Body.Back, in.Body.Reason))
 	})
 }

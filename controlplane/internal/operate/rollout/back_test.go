@@ -148,3 +148,65 @@ func TestNodesOfAnotherArchitectureAreLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// Nothing begins outside of a window. What is under way when it closes goes to its end.
+func TestNodesAreBegunWithInWindowsOnly(t *testing.T) {
+	w := newWorld(t, 4)
+	opens := w.now().UTC().Add(25 * time.Hour).Truncate(time.Hour)
+	plan := rollout.Plan{Canaries: 1, Parallel: 1, Windows: []rollout.Window{{
+		Zone: "UTC", Days: []string{strings.ToLower(opens.Weekday().String()[:3])}, From: opens.Format("15:04"),
+		To: opens.Add(time.Hour).Format("15:04"),
+	}}}
+	r := w.begin(plan)
+	drive := func() time.Duration {
+		t.Helper()
+		_, wait, err := w.service.Drive(w.ctx, r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait
+	}
+	if wait := drive(); wait != time.Hour || w.outcomes(r.ID)[rollout.Pending] != 4 {
+		t.Errorf("before the window it looks again after %s, and nodes are %v", wait, w.outcomes(r.ID))
+	}
+	w.more = time.Until(opens.Add(-time.Minute))
+	if wait := drive(); wait > time.Minute {
+		t.Errorf("a minute before the window it looks again after %s", wait)
+	}
+	w.more = time.Until(opens.Add(time.Minute))
+	drive()
+	if w.outcomes(r.ID)[rollout.Updating] != 1 {
+		t.Fatalf("in the window nodes are %v", w.outcomes(r.ID))
+	}
+	w.work()
+	drive()
+	w.more = time.Until(opens.Add(2 * time.Hour))
+	w.work()
+	drive() // the bake time of the canary is over, and the window too
+	drive()
+	if got := w.outcomes(r.ID); got[rollout.Verified] != 1 || got[rollout.Pending] != 3 {
+		t.Errorf("after the window nodes are %v", got)
+	}
+}
+
+// An order that nobody has fetched when the window closes would begin outside of it.
+func TestAWindowThatClosesTakesOrdersBack(t *testing.T) {
+	w := newWorld(t, 1)
+	now := w.now().UTC()
+	r := w.begin(rollout.Plan{NodeSeconds: 7200, Windows: []rollout.Window{{
+		Zone: "UTC", Days: []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"},
+		From: now.Add(-time.Hour).Format("15:04"), To: now.Add(time.Hour).Format("15:04"),
+	}}})
+	for _, step := range []struct {
+		more time.Duration
+		want rollout.Outcome
+	}{{0, rollout.Updating}, {90 * time.Minute, rollout.Pending}, {24 * time.Hour, rollout.Updating}} {
+		w.more = step.more
+		if _, _, err := w.service.Drive(w.ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.outcomes(r.ID); got[step.want] != 1 {
+			t.Errorf("after %s it is %v, not %s", step.more, got, step.want)
+		}
+	}
+}

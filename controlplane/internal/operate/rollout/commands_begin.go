@@ -33,7 +33,7 @@ type Order struct {
 func (s *Service) Preview(ctx context.Context, o Order) (Rollout, []Member, error) {
 	var r Rollout
 	var members []Member
-	if err := s.Released(ctx, o.Version); err != nil {
+	if err := s.check(ctx, o); err != nil {
 		return r, nil, err
 	}
 	err := s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -41,6 +41,14 @@ func (s *Service) Preview(ctx context.Context, o Order) (Rollout, []Member, erro
 		return err
 	})
 	return r, members, err
+}
+
+// check refuses what could never be given, or at no time.
+func (s *Service) check(ctx context.Context, o Order) error {
+	if err := o.Plan.checkWindows(s.Clock()); err != nil {
+		return err
+	}
+	return s.Released(ctx, o.Version)
 }
 
 // plan freezes who is meant. It changes nothing.
@@ -147,7 +155,7 @@ func site(s id.Site) string {
 // Begin freezes who is meant, and starts.
 func (s *Service) Begin(ctx context.Context, o Order) (Rollout, error) {
 	var made Rollout
-	if err := s.Released(ctx, o.Version); err != nil {
+	if err := s.check(ctx, o); err != nil {
 		return made, err
 	}
 	err := s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {

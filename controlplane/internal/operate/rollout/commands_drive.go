@@ -42,6 +42,7 @@ type look struct {
 	now    time.Time
 	update json.RawMessage  // parameters of the update
 	given  map[string]error // why nodes may not be given the versions that they had; nil: they may
+	opens  *time.Time       // when nodes may be begun with; nil: now
 	last   string           // what failed last
 	stuck  []Member         // nodes that may not go back
 }
@@ -65,6 +66,9 @@ func (s *Service) Drive(ctx context.Context, of id.Rollout) (done bool, wait tim
 		if l.r, err = lock(ctx, l.q, of); err != nil || l.r.Status.Over() {
 			return err
 		}
+		if l.opens, err = l.r.opensAt(l.now); err != nil {
+			return err
+		}
 		if err := l.inFlight(ctx); err != nil {
 			return err
 		}
@@ -78,8 +82,12 @@ func (s *Service) Drive(ctx context.Context, of id.Rollout) (done bool, wait tim
 		return false, 0, err
 	case l.r.Status.Over():
 		return true, 0, nil
-	case l.r.Status == Paused && l.r.number(Updating, Baking, GoingBack) == 0:
+	case l.r.number(Updating, Baking, GoingBack) > 0:
+		return false, paceBusy, nil
+	case l.r.Status == Paused:
 		return false, paceIdle, nil
+	case l.opens != nil:
+		return false, min(paceIdle, max(paceBusy, l.opens.Sub(l.now))), nil
 	}
 	return false, paceBusy, nil
 }
@@ -372,8 +380,17 @@ func (l *look) advance(ctx context.Context) error {
 	return nil
 }
 
-// begin starts as many nodes as may be in flight.
+// begin starts as many nodes as may be in flight, if a window is open.
 func (l *look) begin(ctx context.Context) error {
+	if l.opens != nil {
+		if err := l.recall(ctx, "its order was taken back, because the maintenance window closed"); err != nil {
+			return err
+		}
+		if err := l.q.ForgetWaiting(ctx, l.r.ID); err != nil {
+			return fmt.Errorf("let nodes wait for a window: %w", err)
+		}
+		return nil
+	}
 	failed := max(0, l.r.number(Failed)-int64(l.r.Forgiven)) // somebody has looked at the others
 	room := min(int64(l.r.Plan.Parallel)-l.r.number(Updating),
 		int64(l.r.Plan.MaxUnavailable)-l.r.number(Updating, GoingBack)-failed)

@@ -114,3 +114,8 @@ WHERE id = $1 RETURNING *;
 SELECT status, count(*)::bigint AS rollouts,
     GREATEST(EXTRACT(epoch FROM clock_timestamp() - min(updated_at)), 0)::double precision AS oldest_seconds
 FROM agent_rollouts WHERE status NOT IN ('completed', 'aborted') GROUP BY status;
+
+-- name: ForgetWaiting :exec
+-- How long a busy node is waited for counts from the next window on.
+UPDATE agent_rollout_targets SET deadline_at = NULL, detail = ''
+WHERE rollout_id = $1 AND status = 'pending' AND deadline_at IS NOT NULL;

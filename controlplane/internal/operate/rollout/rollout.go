@@ -83,6 +83,9 @@ type Plan struct {
 	GoBack         string `json:"go_back,omitempty" enum:"nobody,wave,all" doc:"Who gets the version before back when it is paused for failures; absent: wave. A failed node always does."`
 	Rented         string `json:"rented,omitempty" enum:"leave,update" doc:"Nodes that somebody rents; absent: leave."`
 	Approve        bool   `json:"approve,omitempty" doc:"Somebody must approve each wave after the first."`
+	// Nothing begins outside of the windows; what is under way goes to its end.
+	Windows []Window `json:"windows,omitempty" maxItems:"21" doc:"When nodes may be begun with; none: always. What is under way when a window closes goes to its end."`
+	Closed  []string `json:"closed,omitempty" maxItems:"400" doc:"Days on which no window begins, as 2026-12-24."`
 }
 
 func (p Plan) withDefaults() Plan {

@@ -230,6 +230,15 @@ func (w *world) members(of id.Rollout) []rollout.Member {
 	return all
 }
 
+func (w *world) outcomes(of id.Rollout) map[rollout.Outcome]int {
+	w.t.Helper()
+	out := map[rollout.Outcome]int{}
+	for _, m := range w.members(of) {
+		out[m.Outcome]++
+	}
+	return out
+}
+
 func TestAGoodVersionGetsEverywhereThoughEverythingIsKilled(t *testing.T) {
 	w := newWorld(t, 20)
 	r := w.begin(rollout.Plan{Canaries: 3, Parallel: 4})

@@ -189,6 +189,17 @@ func (q *Queries) EndPending(ctx context.Context, arg EndPendingParams) error {
 	return err
 }
 
+const forgetWaiting = `-- name: ForgetWaiting :exec
+UPDATE agent_rollout_targets SET deadline_at = NULL, detail = ''
+WHERE rollout_id = $1 AND status = 'pending' AND deadline_at IS NOT NULL
+`
+
+// How long a busy node is waited for counts from the next window on.
+func (q *Queries) ForgetWaiting(ctx context.Context, rolloutID id.Rollout) error {
+	_, err := q.db.Exec(ctx, forgetWaiting, rolloutID)
+	return err
+}
+
 const insertRollout = `-- name: InsertRollout :one
 INSERT INTO agent_rollouts (id, version, target, plan, waves, reason, requested_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id, version, status, target, plan, waves, wave, paused_because, paused_code, forgiven, approved_wave, reason, requested_by, created_at, updated_at, finished_at, row_version
