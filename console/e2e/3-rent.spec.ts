@@ -64,7 +64,7 @@ test('a member of a project rents a node, works on it, gives it back, and holds 
 
   await main.getByRole('button', { name: 'Rent …' }).first().click()
   const dialog = page.getByRole('dialog')
-  await expect(dialog.getByText(/such nodes can be had now/)).toBeVisible()
+  await expect(dialog.getByText(/such nodes are free now/)).toBeVisible()
   await expect(dialog.getByText('an hour, from the moment')).toBeVisible()
   await dialog.getByLabel('Name').fill('train')
   await accessible(page, 'the request')
@@ -175,9 +175,9 @@ test('what a project may hold is limited, how it rents is settled, and nodes are
   await dialog.getByLabel(/^Nodes/).fill('1000')
   await dialog.getByLabel('Ends').fill(local(new Date(Date.now() + 86_400_000)))
   await dialog.getByLabel('Reason').fill('contract 17')
-  await expect(dialog.getByLabel('Reserve them all the same')).toHaveCount(0)
+  await expect(dialog.getByLabel('Reserve even if nodes are missing')).toHaveCount(0)
   await dialog.getByRole('button', { name: 'Reserve' }).click()
-  await dialog.getByLabel('Reserve them all the same').check() // more than there is
+  await dialog.getByLabel('Reserve even if nodes are missing').check() // more than there is
   await accessible(page, 'a reservation')
   await dialog.getByRole('button', { name: 'Reserve' }).click()
   await expect(page.getByText(/nodes are missing$/)).toBeVisible()
@@ -280,11 +280,11 @@ test('maintenance is announced, its tenant agrees, and it is begun and finished'
   await expect(asked.getByLabel('With sudo')).toBeDisabled() // the project has settled that
   await asked.getByText('More choices').click()
   await asked.getByLabel('Region').fill('nowhere')
-  await expect(asked.getByText(/^0 of \d+ such nodes can be had now/)).toBeVisible()
-  await asked.getByLabel('Wait for nodes at most').fill('1h')
+  await expect(asked.getByText(/^0 of \d+ such nodes are free now/)).toBeVisible()
+  await asked.getByLabel('Wait for nodes up to').fill('1h')
   await asked.getByLabel('Region').fill('')
-  await expect(asked.getByLabel('Wait for nodes at most')).toHaveCount(0)
-  await asked.getByLabel('How they stand').selectOption('same_rack')
+  await expect(asked.getByLabel('Wait for nodes up to')).toHaveCount(0)
+  await asked.getByLabel('Placement').selectOption('same_rack')
   await asked.getByLabel('Labels of your own').fill('team=vision')
   await accessible(theirs, 'all choices of a request')
   await asked.getByRole('button', { name: 'Rent', exact: true }).click()

@@ -44,7 +44,7 @@ test('an operation is planned, run on two nodes, followed, and explained where i
   await main.getByLabel('Node', { exact: true }).selectOption({ label: 'gpu-00001' })
   await expect(changes.getByText('gpu-00002')).toHaveCount(0)
   await main.getByRole('button', { name: 'Details of /etc/demo/console.conf on gpu-00001' }).click()
-  await expect(page.getByRole('dialog').getByText('not everybody on it may read the file')).toBeVisible()
+  await expect(page.getByRole('dialog').getByText('not every user of the node may read the file')).toBeVisible()
   await page.keyboard.press('Escape')
 
   // What failed says why and what to do, and goes on at its step.

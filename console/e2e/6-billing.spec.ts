@@ -58,7 +58,7 @@ test('a tenant gets an account and money, and its ledger says so; what was wrong
   await expect(added).toContainText('reversed')
 
   // It has nothing left, and is let go on for the stories that follow.
-  await expect(main.getByText('Nothing is left: nothing new can be rented')).toBeVisible()
+  await expect(main.getByText('The balance is used up: you cannot rent anything new')).toBeVisible()
   await call('PUT', `/api/v1/tenants/${org}/balance/limits`, { payment: 'postpaid' })
 
   // The pages that are visited next show tenants with an account and projects with a budget, whichever come first.

@@ -31,7 +31,7 @@ export function Invite({ onDone, onClose }: { onDone: () => void; onClose: () =>
   return (
     <Dialog title="Invite somebody" onClose={onClose}>
       <ActForm doing={inviting} does="Invite" leave="Cancel" disabled={email.trim() === '' || malformed} onClose={onClose}>
-        <p className="text-sm">No mail is sent. They become able to act by signing in, through the identity provider, with this address once it is verified there.</p>
+        <p className="text-sm">No mail is sent. They can sign in through the identity provider with this address, once the provider has verified it.</p>
         <TextField label="E-mail address" required value={email} onChange={setEmail} error={said.email ?? (malformed ? 'This is no e-mail address.' : undefined)} />
         <TextField label="Name" value={name} onChange={setName} hint="Taken from their first sign-in when left out." error={said.name} />
         <SelectField label="Role on the platform" value={role} onChange={setRole} options={platformOptions} hint="Roles in tenants and projects are given there." />

@@ -133,7 +133,7 @@ function Standing({ allocation: a }: { allocation: Allocation }) {
 
 /** HostKeys shows by which keys ssh recognises the node. */
 function HostKeys({ of }: { of: Allocation['host_keys'] }) {
-  if (!of?.length) return 'not known: ssh cannot tell the node from another machine'
+  if (!of?.length) return 'unknown: ssh cannot verify that it reaches this node'
   return (
     <>
       {of.map((k) => (
@@ -156,19 +156,19 @@ function About({ allocation: a }: { allocation: Allocation }) {
     ...(command ? [['Log in', <Code key="s">{command}</Code>] as [string, ReactNode]] : []),
     ...(a.status === 'active' ? [['Host keys', <HostKeys key="h" of={a.host_keys} />] as [string, ReactNode]] : []),
     ['SSH keys', a.ssh_keys.length === 0 ? 'none: use the terminal' : a.ssh_keys.map((k) => k.name).join(', ')],
-    ...(a.keys_changing_since ? [['Keys on the node', <span key="k">behind since <When at={a.keys_changing_since} />{a.keys_waiting_for && `: waits for ${a.keys_waiting_for}`}</span>] as [string, ReactNode]] : []),
+    ...(a.keys_changing_since ? [['Keys on the node', <span key="k">not updated since <When at={a.keys_changing_since} />{a.keys_waiting_for && `: waits for ${a.keys_waiting_for}`}</span>] as [string, ReactNode]] : []),
     ['Requested by', a.requested_by_name ?? a.requested_by],
     ['Requested', <When key="c" at={a.created_at} />],
-    ['Yours since', a.active_at ? <When key="a" at={a.active_at} /> : isOver(a) ? 'never' : 'not yet'],
-    ...(a.release_requested_at ? [['Given back', <When key="r" at={a.release_requested_at} />] as [string, ReactNode]] : []),
+    ['Active since', a.active_at ? <When key="a" at={a.active_at} /> : isOver(a) ? 'never' : 'not yet'],
+    ...(a.release_requested_at ? [['Release requested', <When key="r" at={a.release_requested_at} />] as [string, ReactNode]] : []),
     ['Costs', <PerHour key="p" allocation={a} />],
-    ...(a.active_at ? [['Cost so far', <span key="t"><SoFar allocation={a} />, before what is given back for time in which it could not be used</span>] as [string, ReactNode]] : []),
-    ...(isOver(a) ? [] : [['Ends', a.expires_at ? <When key="e" at={a.expires_at} /> : 'not by itself'] as [string, ReactNode]]),
+    ...(a.active_at ? [['Cost so far', <span key="t"><SoFar allocation={a} />, before compensation for downtime</span>] as [string, ReactNode]] : []),
+    ...(isOver(a) ? [] : [['Ends', a.expires_at ? <When key="e" at={a.expires_at} /> : 'never'] as [string, ReactNode]]),
     ...Object.entries(a.labels ?? {}).map(([k, v]): [string, ReactNode] => [`Label ${k}`, v]),
     ['Id', <Code key="i">{a.allocation_id}</Code>],
   ]
   return (
-    <Card title="What it is">
+    <Card title="Details">
       <Facts of={facts} />
     </Card>
   )
@@ -182,7 +182,7 @@ function Timeline({ allocation: a }: { allocation: Allocation }) {
     { refetchInterval: isOver(a) ? undefined : 5_000 },
   )
   return (
-    <Card title="What happened">
+    <Card title="History">
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="what happened" />}
       <ol className="flex flex-col divide-y divide-line text-sm">

@@ -41,7 +41,7 @@ export default function Allocations() {
   return (
     <Page
       title="Allocations"
-      lead="Whole nodes for one project at a time: checked before they are handed over, erased afterwards, with a signed receipt for both."
+      lead="Rent whole nodes for one project. Each node is checked before handover and erased afterwards, and you get a signed receipt for both."
       actions={
         chosen && (
           <>
@@ -57,7 +57,7 @@ export default function Allocations() {
         )
       }
     >
-      {!chosen && !seesAll && <Empty title="You are in no project yet">Whoever administers a tenant or project gives you a role in it. They may ask for your id: it is on the page Access.</Empty>}
+      {!chosen && !seesAll && <Empty title="You are in no project yet">Ask an administrator of a tenant or project for a role. They may ask for your id: it is on the page Access.</Empty>}
       {(chosen ?? seesAll) && (
         <>
           <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
@@ -66,10 +66,10 @@ export default function Allocations() {
                 label="Project"
                 value={chosen?.project_id ?? everybody}
                 onChange={(v) => change({ project: v === everybody ? undefined : v })}
-                options={[...(seesAll ? [{ value: everybody, label: 'all of all tenants' }] : []), ...projects.map((p) => ({ value: p.project_id, label: p.name }))]}
+                options={[...(seesAll ? [{ value: everybody, label: 'all projects of all tenants' }] : []), ...projects.map((p) => ({ value: p.project_id, label: p.name }))]}
               />
             )}
-            <SelectField label="Status" value={search.status ?? now} onChange={(status) => change({ status: status === now ? undefined : status })} options={[{ value: now, label: 'what there is now' }, { value: 'all', label: 'all, also what has ended' }, ...states.map((s) => ({ value: s, label: words(s) }))]} />
+            <SelectField label="Status" value={search.status ?? now} onChange={(status) => change({ status: status === now ? undefined : status })} options={[{ value: now, label: 'current' }, { value: 'all', label: 'all, including ended' }, ...states.map((s) => ({ value: s, label: words(s) }))]} />
           </div>
           <Requests key={`waiting ${chosen?.project_id ?? everybody}`} project={chosen} />
           <List key={chosen?.project_id ?? everybody} project={chosen} filter={search.status} onAsk={ask} />
@@ -111,7 +111,7 @@ function List({ project: of, filter, onAsk }: Props) {
   if (pages.loading) return <Loading what="allocations" />
   if (pages.error && pages.rows.length === 0) return <ProblemNote error={pages.error} onRetry={pages.retry} />
   const nothing = filter ? (
-    <Empty title="There is nothing of that kind">Choose another status to see the others.</Empty>
+    <Empty title="No allocation has this status">Choose another status to see the others.</Empty>
   ) : (
     <Empty title={of ? `${of.name} rents nothing now` : 'Nobody rents anything now'} action={onAsk && <Button onClick={onAsk}>Rent …</Button>}>
       What {of ? 'the project rents' : 'projects rent'} appears here, from the request on. What has ended, and its receipts, are under another status.

@@ -54,7 +54,7 @@ export function Announce({ allocation: a, onClose }: { allocation?: Allocation; 
         {stays && <TextField label="Not before, in hours from now" type="number" required value={opens} onChange={setOpens} error={begin.wrong ?? refused.not_before} />}
         <TextField label={stays ? 'Done by, in hours from now' : 'The allocation ends, in hours from now'} type="number" required value={closes} onChange={setCloses} error={due.wrong ?? refused.due_at} />
         <CheckField label="Ask for consent" value={consent} onChange={setConsent} hint="Nothing happens without it. Otherwise the tenant is only notified." />
-        <TextArea label="Why" required rows={2} most={500} value={reason} onChange={setReason} error={refused.reason} hint="The tenant reads it." />
+        <TextArea label="Why" required rows={2} most={500} value={reason} onChange={setReason} error={refused.reason} hint="The tenant can read it." />
       </ActForm>
     </Dialog>
   )
@@ -72,7 +72,7 @@ function Which({ where, onChange, wrong }: { where: typeof anywhere; onChange: (
         <TextField label="Pool" {...field('pool')} />
         <SelectField label="SKU" {...field('sku')} options={[{ value: '', label: 'any' }, ...skus.map((s) => ({ value: s.sku_id, label: s.display_name }))]} />
         <div className="sm:col-span-2">
-          <TextField label="Labels" {...field('labels')} placeholder="disk=nvme" hint="KEY=VALUE, with commas between. Say at least one of all these." error={wrong} />
+          <TextField label="Labels" {...field('labels')} placeholder="disk=nvme" hint="KEY=VALUE, separated by commas. Fill in at least one of these fields." error={wrong} />
         </div>
       </div>
     </fieldset>

@@ -49,7 +49,7 @@ export function Care({ allocation: a, answers }: { allocation: Allocation; answe
       {m && (asked === 'agree' || asked === 'now') && <Consent allocation={a} now={asked === 'now'} onDone={answered} onClose={stop} />}
       {m && asked === 'decline' && (
         <ReasonDialog title="Decline the maintenance" does="Decline" act={(reason) => got(api.POST('/api/v1/projects/{project_id}/maintenances/{maintenance_id}/decline', { params: { path }, body: { reason } }))} onDone={answered} onClose={stop}>
-          <p>Nothing is done without your consent. The operators read why. You can agree later.</p>
+          <p>Nothing happens without your consent. The operators see your reason. You can agree later.</p>
         </ReasonDialog>
       )}
     </>
@@ -57,7 +57,7 @@ export function Care({ allocation: a, answers }: { allocation: Allocation; answe
 }
 
 function consentWords(now: boolean, ends: boolean) {
-  if (now) return 'It may begin at once, whatever the window.'
+  if (now) return 'It may begin immediately, before the announced time.'
   return ends ? 'The allocation ends at the time that was announced, and not before.' : 'It may be done in the window that was announced.'
 }
 
@@ -67,7 +67,7 @@ function Consent({ allocation: a, now, onDone, onClose }: { allocation: Allocati
   if (now && a.maintenance?.kind === 'release') {
     return (
       <AskDialog title={`Release ${called(a)} now`} does="Release now" danger confirm={called(a)} act={act} onDone={onDone} onClose={onClose}>
-        <p>Everything of yours on {a.hostname} is destroyed. That cannot be undone. Nothing is charged from now on.</p>
+        <p>This destroys all your data on {a.hostname} and cannot be undone. Charging stops now.</p>
       </AskDialog>
     )
   }

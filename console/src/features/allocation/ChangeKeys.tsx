@@ -38,12 +38,12 @@ export function ChangeKeys({ allocation: a, onClose }: { allocation: Allocation;
             </p>
           )}
           <fieldset className="flex flex-col gap-2">
-            <legend className="mb-1 text-sm font-medium">Keys that open it</legend>
+            <legend className="mb-1 text-sm font-medium">Keys that give access</legend>
             {offered.map((k) => (
               <CheckField key={k.id} label={`${k.name} (${k.whose})`} value={chosen.includes(k.id)} onChange={(on) => setChosen(on ? [...chosen, k.id] : chosen.filter((id) => id !== k.id))} />
             ))}
           </fieldset>
-          <p className="text-sm text-muted">Open connections stay open, and whoever was logged in may have left another way in. Where that matters, release the allocation.</p>
+          <p className="text-sm text-muted">Open connections stay open, and someone who was logged in may have left another way in. If that is a risk, release the allocation.</p>
         </ActForm>
       )}
     </Dialog>

@@ -18,7 +18,7 @@ export function Force({ allocation: a }: { allocation: Allocation }) {
   const path = { allocation_id: a.allocation_id }
   const entries: Entry[] = []
   if (a.status !== 'released') entries.push({ key: 'release', title: 'Force the release …', hint: 'End it without its tenant, or have it cleaned again.', onSelect: () => setAsked('release') })
-  if (a.status === 'requested' || a.status === 'provisioning') entries.push({ key: 'cleanup', title: 'Give it up …', hint: 'One that is stuck before it was handed over.', onSelect: () => setAsked('cleanup') })
+  if (a.status === 'requested' || a.status === 'provisioning') entries.push({ key: 'cleanup', title: 'Abandon it …', hint: 'For an allocation that is stuck before handover.', onSelect: () => setAsked('cleanup') })
   if (a.status === 'active' && !a.repairing) entries.push({ key: 'begin', title: 'Begin a repair …', hint: 'Its tenant keeps the node.', onSelect: () => setAsked('begin') })
   if (a.repairing) entries.push({ key: 'end', title: 'End the repair …', hint: 'Its tenant can use the node again.', onSelect: () => setAsked('end') })
   const repair = {
@@ -32,14 +32,14 @@ export function Force({ allocation: a }: { allocation: Allocation }) {
     danger: true,
     confirm: called(a),
     onDone: () => {
-      say('The control plane is on it.')
+      say('The control plane has started it.')
       void queries.invalidateQueries({ queryKey: ['allocations'] })
     },
     onClose: () => setAsked(undefined),
   }
   return (
     <>
-      <Menu label="Administrate" entries={entries} />
+      <Menu label="Administer" entries={entries} />
       {asked === 'release' && (
         <ReasonDialog {...common} title={`Force the release of ${called(a)}`} does="Force the release" act={(reason) => got(api.POST('/api/v1/admin/allocations/{allocation_id}/force-release', { params: { path }, body: { reason } }))}>
           <p>Everything that the tenant has on {a.hostname} is destroyed. The node is cleaned as after any release, and nobody gets it before it is proven clean.</p>
@@ -56,9 +56,9 @@ export function Force({ allocation: a }: { allocation: Allocation }) {
         </ReasonDialog>
       )}
       {asked === 'cleanup' && (
-        <ReasonDialog {...common} title={`Give up ${called(a)}`} does="Give it up" act={(reason) => got(api.POST('/api/v1/admin/allocations/{allocation_id}/force-cleanup', { params: { path }, body: { reason, runtime_verified_absent: absent } }))}>
+        <ReasonDialog {...common} title={`Abandon ${called(a)}`} does="Abandon it" act={(reason) => got(api.POST('/api/v1/admin/allocations/{allocation_id}/force-cleanup', { params: { path }, body: { reason, runtime_verified_absent: absent } }))}>
           <p>The allocation fails, and {a.hostname} is cleaned.</p>
-          <CheckField label={`I looked: nothing of it runs on ${a.hostname}`} value={absent} onChange={setAbsent} hint="Refused without." />
+          <CheckField label={`I have checked that nothing of it runs on ${a.hostname}`} value={absent} onChange={setAbsent} hint="Required." />
         </ReasonDialog>
       )}
     </>

@@ -17,13 +17,13 @@ export function Receipts({ allocation: a }: { allocation: Allocation }) {
     <Card title="Receipts">
       {read.error && <ProblemNote error={read.error} onRetry={() => void read.refetch()} />}
       {read.isPending && <Loading what="receipts" />}
-      {read.data && receipts.length === 0 && !a.active_at && <p className="text-sm text-muted">{isOver(a) ? 'There are none.' : 'The first one comes with the node, the second when it has been cleaned after you.'}</p>}
+      {read.data && receipts.length === 0 && !a.active_at && <p className="text-sm text-muted">{isOver(a) ? 'There are none.' : 'You get the first receipt with the node, and the second when it has been cleaned after your release.'}</p>}
       <ul className="flex flex-col divide-y divide-line">
         {receipts.map((r) => (
           <One key={r.certificate_id + r.moment} allocation={a} receipt={r} />
         ))}
       </ul>
-      {a.active_at && read.data && !receipts.some((r) => r.moment === 'handover') && <p className="py-2 text-sm text-muted">There is none about the time before you: what was last done to the node was not the cleaning after a tenant.</p>}
+      {a.active_at && read.data && !receipts.some((r) => r.moment === 'handover') && <p className="py-2 text-sm text-muted">There is no receipt for the time before you, because the node's last job was not a cleaning after a tenant.</p>}
       {first && <Verify file={receiptFile(a, first)} />}
     </Card>
   )

@@ -20,7 +20,7 @@ export function Release({ allocation: a, onClose }: { allocation: Allocation; on
   const doing = useMutation({
     mutationFn: () => got(api.POST('/api/v1/projects/{project_id}/allocations/{allocation_id}/release', { params: { path: { project_id: a.project_id, allocation_id: a.allocation_id } }, body: { complaint } })),
     onSuccess: () => {
-      say('It is given back. Nothing is charged from now on.')
+      say('The release has started. Charging has stopped.')
       void queries.invalidateQueries({ queryKey: ['allocations'] })
       onClose()
     },
@@ -30,10 +30,10 @@ export function Release({ allocation: a, onClose }: { allocation: Allocation; on
   return (
     <Dialog title={again ? `Clean ${a.hostname} again` : `Release ${called(a)}`} onClose={onClose}>
       <ActForm doing={doing} does={again ? 'Clean again' : 'Release'} danger={!again} disabled={(!again && typed !== called(a)) || (complaint !== undefined && complaint.text.length < 3)} onClose={onClose}>
-        {again ? <p className="text-sm">The cleaning of {a.hostname} stopped and is tried again. Nothing is charged for it.</p> : <p className="text-sm">Everything of yours on {a.hostname} is destroyed. That cannot be undone. Nothing is charged from now on.</p>}
+        {again ? <p className="text-sm">The cleaning of {a.hostname} stopped and is tried again. Nothing is charged for it.</p> : <p className="text-sm">This destroys all your data on {a.hostname} and cannot be undone. Charging stops now.</p>}
         {!again && (
           <>
-            <SelectField label="Was something wrong with the hardware?" value={category} onChange={setCategory} options={[{ value: '', label: 'no' }, ...categories.map((c) => ({ value: c, label: c === 'gpu' ? 'GPU' : c }))]} hint="If so, an operator looks at the node before others get it." />
+            <SelectField label="Was something wrong with the hardware?" value={category} onChange={setCategory} options={[{ value: '', label: 'no' }, ...categories.map((c) => ({ value: c, label: c === 'gpu' ? 'GPU' : c }))]} hint="If so, an operator checks the node before anyone else gets it." />
             {category && <TextArea label="What was wrong" required rows={2} most={1000} value={text} onChange={setText} error={refused['complaint.text']} />}
             <TextField label={`Type “${called(a)}” to confirm`} required value={typed} onChange={setTyped} />
           </>

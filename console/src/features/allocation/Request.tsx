@@ -84,8 +84,8 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
     <ActForm doing={asking} does="Rent" leave="Cancel" disabled={!ready} onClose={onClose}>
       <SelectField label="What to rent" value={sku.sku_id} onChange={setSku} options={offered.map((s) => ({ value: s.sku_id, label: `${s.display_name}: ${s.gpus_total} × ${s.gpu_model}` }))} error={refused.sku} />
       <div className="grid gap-4 sm:grid-cols-2">
-        <TextField label="How many nodes" type="number" value={draft.count} onChange={(count) => change({ count })} hint="All or none." error={wrong.count ?? refused.count} />
-        <TextField label="Name" value={draft.name} onChange={(name) => change({ name })} hint="What you call it. Left empty, it is called after its node." error={refused.name} />
+        <TextField label="How many nodes" type="number" value={draft.count} onChange={(count) => change({ count })} hint="You get all of them or none." error={wrong.count ?? refused.count} />
+        <TextField label="Name" value={draft.name} onChange={(name) => change({ name })} hint="A name of your choice. Empty: the name of the node." error={refused.name} />
         <SelectField
           label="It ends"
           value={draft.life}
@@ -93,14 +93,14 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
           options={[
             { value: 'settled', label: settled && settled.default_expiry_seconds > 0 ? `after ${span(settled.default_expiry_seconds)}, as usual here` : 'when it is given back, as usual here' },
             { value: 'set', label: 'after a time' },
-            ...(settled?.max_expiry_seconds === 0 && settled.default_expiry_seconds > 0 ? [{ value: 'never', label: 'when it is given back' }] : []),
+            ...(settled?.max_expiry_seconds === 0 && settled.default_expiry_seconds > 0 ? [{ value: 'never', label: 'when you release it' }] : []),
           ]}
           hint={settled && settled.max_expiry_seconds > 0 ? `${lasting(settled.max_expiry_seconds, '')} at most; you can extend it again and again.` : undefined}
           error={refused.expires_in_seconds}
         />
         {draft.life === 'set' && <TextField label="After" required value={draft.lasts} onChange={(lasts) => change({ lasts })} hint={lifeHint} error={wrong.lasts} />}
       </div>
-      <CheckField label="With sudo" value={draft.root && !rootless} disabled={!!rootless} onChange={(root) => change({ root })} hint={rootless ?? 'The node is reinstalled after you, which takes longer than cleaning it.'} />
+      <CheckField label="With sudo" value={draft.root && !rootless} disabled={!!rootless} onChange={(root) => change({ root })} hint={rootless ?? 'The node is reinstalled after your release, which takes longer than cleaning it.'} />
       <More project={project} sku={sku} draft={draft} change={change} wrong={wrong} refused={refused} />
       <p className="text-sm">
         {price.before} <strong>{price.amount}</strong> {price.after}
@@ -114,11 +114,11 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
       {settings.error && <ProblemNote error={settings.error} onRetry={() => void settings.refetch()} />}
       {capacity.error && <ProblemNote error={capacity.error} />}
       {capacity.data && (
-        <Note tone={scarce ? 'warn' : 'ok'} title={`${capacity.data.free} of ${capacity.data.nodes} such nodes can be had now`}>
+        <Note tone={scarce ? 'warn' : 'ok'} title={`${capacity.data.free} of ${capacity.data.nodes} such nodes are free now`}>
           {whyNot(capacity.data).join('; ')}
         </Note>
       )}
-      {scarce && <TextField label="Wait for nodes at most" value={draft.waits} onChange={(waits) => change({ waits })} hint={`Your request keeps its place in the queue so long, a week at most. ${lifeHint} Left empty, it is refused while there are not enough nodes.`} error={wrong.waits ?? refused.wait_up_to_seconds} />}
+      {scarce && <TextField label="Wait for nodes up to" value={draft.waits} onChange={(waits) => change({ waits })} hint={`How long your request stays in the queue, at most a week. ${lifeHint} Empty: it is refused if there are not enough nodes.`} error={wrong.waits ?? refused.wait_up_to_seconds} />}
     </ActForm>
   )
 }
@@ -134,13 +134,13 @@ function More({ project, sku, draft, change, wrong, refused }: { project: Projec
       <div className="mt-3 flex flex-col gap-4">
         <KeyChoice projectId={project.project_id} chosen={draft.keys} onChange={(keys) => change({ keys })} wrong={wrong.keys ?? refused.ssh_key_ids} />
         <div className="grid gap-4 sm:grid-cols-2">
-          <TextField label="Region" value={draft.region} onChange={(region) => change({ region })} list={choices.regions} hint="Left empty, any." error={refused.region} />
-          <SelectField label="How they stand to each other" value={draft.arrangement} onChange={(v) => change({ arrangement: v as Arrangement })} options={Object.entries(arrangementWords).map(([value, label]) => ({ value, label }))} hint="A wish: it is not waited for." />
-          <TextField label="Labels that a node must have" value={draft.nodeLabels} onChange={(nodeLabels) => change({ nodeLabels })} placeholder="public/tier=fast" list={choices.labels} hint={`KEY=VALUE, with commas between. ${choices.labels.length ? `There are: ${choices.labels.join(', ')}.` : 'No node of this kind has labels for tenants.'}`} error={wrong.nodeLabels ?? refused.node_labels} />
+          <TextField label="Region" value={draft.region} onChange={(region) => change({ region })} list={choices.regions} hint="Empty: any." error={refused.region} />
+          <SelectField label="Placement" value={draft.arrangement} onChange={(v) => change({ arrangement: v as Arrangement })} options={Object.entries(arrangementWords).map(([value, label]) => ({ value, label }))} hint="Best effort: the request does not wait for it." />
+          <TextField label="Labels that a node must have" value={draft.nodeLabels} onChange={(nodeLabels) => change({ nodeLabels })} placeholder="public/tier=fast" list={choices.labels} hint={`KEY=VALUE, separated by commas. ${choices.labels.length ? `There are: ${choices.labels.join(', ')}.` : 'No node of this kind has labels for tenants.'}`} error={wrong.nodeLabels ?? refused.node_labels} />
           <TextField label="Labels of your own" value={draft.labels} onChange={(labels) => change({ labels })} placeholder="team=vision" hint="Words by which you know it again." error={wrong.labels ?? refused.labels} />
         </div>
         <TextField label="A node may cost for an hour at the most" value={draft.most} onChange={(most) => change({ most })} hint={`In ${sku.price_currency}, after discounts. Nothing is rented at a higher price, also not later while the request waits. Left empty: at the price of now if it waits, whatever that is.`} error={wrong.most ?? refused.hour_most ?? refused['hour_most.amount_minor'] ?? refused['hour_most.currency']} />
-        <CheckField label="Protected" value={draft.guarded} onChange={(guarded) => change({ guarded })} hint="Its release is refused until that is lifted." />
+        <CheckField label="Protected" value={draft.guarded} onChange={(guarded) => change({ guarded })} hint="It cannot be released until you remove the protection." />
       </div>
     </details>
   )
@@ -161,12 +161,12 @@ function Allowed({ project, sku, count }: { project: Project; sku: Sku; count: n
   if (held.length === 0) return null
   const over = held.some((m) => m.over)
   return (
-    <Note tone={over ? 'warn' : 'info'} title={over ? 'A quota does not leave so much' : 'What the quotas leave'}>
+    <Note tone={over ? 'warn' : 'info'} title={over ? 'This exceeds a quota' : 'Quotas'}>
       <ul>
         {held.map((m) => (
           <li key={`${m.quota.quota_id} ${m.unit}`}>
             The {m.quota.project_id ? 'project' : 'tenant'} may hold {m.limit} {m.unit}
-            {m.quota.sku && ` of ${m.quota.sku}`}: {m.used} used, {m.asked} asked{m.over && ', too many'}.
+            {m.quota.sku && ` of ${m.quota.sku}`}: {m.used} used, {m.asked} requested{m.over && ', too many'}.
           </li>
         ))}
       </ul>

@@ -36,7 +36,7 @@ export function Tenant({ nodeId }: { nodeId: string }) {
             ['Allocation', <span key="a" className="inline-flex flex-wrap items-center gap-2"><TextLink to={`/allocations/${a.allocation_id}`}>{called(a)}</TextLink><State of="allocation" is={a.status} />{a.protected && <Badge tone="accent">protected</Badge>}{a.repairing && <Badge tone="warn">repairing</Badge>}</span>],
             ['Requested by', a.requested_by_name ?? a.requested_by],
             ['Since', <When key="s" at={a.active_at ?? a.created_at} />],
-            ['Ends', a.expires_at ? <When key="e" at={a.expires_at} /> : 'not by itself'],
+            ['Ends', a.expires_at ? <When key="e" at={a.expires_at} /> : 'never'],
             ['Maintenance', a.maintenance ? <span key="m">{`${a.maintenance.kind}, ${a.maintenance.status.replace('_', ' ')}, by `}<When at={a.maintenance.due_at} /></span> : 'none announced'],
           ]}
         />

@@ -42,14 +42,14 @@ export function Terms({ allocation: a, onClose }: { allocation: Allocation; onCl
           value={end}
           onChange={(v) => setEnd(v as End)}
           options={[
-            { value: 'keep', label: a.expires_at ? `as it is: ${exact(a.expires_at)}` : 'as it is: not by itself' },
-            { value: 'hours', label: 'so many hours from now' },
-            ...(a.expires_at ? [{ value: 'never', label: 'not by itself' }] : []),
+            { value: 'keep', label: a.expires_at ? `as it is: ${exact(a.expires_at)}` : 'unchanged: no end' },
+            { value: 'hours', label: 'a number of hours from now' },
+            ...(a.expires_at ? [{ value: 'never', label: 'never' }] : []),
           ]}
           error={refused.expires_in_seconds}
         />
         {end === 'hours' && <TextField label="Hours from now" type="number" required value={hours} onChange={setHours} error={wrong} />}
-        <CheckField label="Protected" value={guarded} onChange={setGuarded} hint="Its release is refused until that is lifted." />
+        <CheckField label="Protected" value={guarded} onChange={setGuarded} hint="It cannot be released until you remove the protection." />
       </ActForm>
     </Dialog>
   )

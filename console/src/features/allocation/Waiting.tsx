@@ -64,7 +64,7 @@ export function Requests({ project }: { project?: Project }) {
           does="Cancel the request"
           act={() => got(api.POST('/api/v1/allocation-requests/{request_id}/cancel', { params: { path: { request_id: ending.request_id } } }))}
           onDone={() => {
-            say('The request waits no longer.')
+            say('The request was cancelled.')
             void queries.invalidateQueries({ queryKey: ['allocation-requests'] })
           }}
           onClose={() => setEnding(undefined)}

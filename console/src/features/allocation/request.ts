@@ -29,8 +29,8 @@ export type Draft = {
 export const blank: Draft = { count: '1', name: '', life: 'settled', lasts: '24h', waits: '', most: '', root: false, guarded: false, arrangement: 'spread', region: '', nodeLabels: '', labels: '' }
 
 export const arrangementWords: Record<Arrangement, string> = {
-  spread: 'spread over racks, so that not all fail together',
-  pack: 'packed: near to what the project has',
+  spread: 'spread over racks, so that one rack failure does not hit all',
+  pack: 'packed: close to the project’s other nodes',
   same_rack: 'all in one rack',
 }
 

@@ -28,7 +28,7 @@ export function SetAccount({ orgId, account, onClose }: { orgId: string; account
   const doing = useMutation({
     mutationFn: () => got(api.PUT('/api/v1/tenants/{org_id}/billing-account', { params: { path: { org_id: orgId } }, body: { currency, paid_share: share, pricing, version: account?.version } })),
     onSuccess: () => {
-      moved(account ? 'It is changed.' : 'The billing account is open.')
+      moved(account ? 'The billing account was changed.' : 'The billing account is open.')
       onClose()
     },
   })
@@ -36,16 +36,16 @@ export function SetAccount({ orgId, account, onClose }: { orgId: string; account
   return (
     <Dialog title={account ? 'Change the billing account' : 'Open a billing account'} onClose={onClose}>
       <ActForm doing={doing} does={account ? 'Change' : 'Open the account'} leave="Cancel" disabled={!right || share === undefined} onClose={onClose}>
-        {!account && <TextField label="Currency" required value={currency} onChange={(v) => setCurrency(v.toUpperCase())} placeholder="USD" hint="Its code of three letters. It can never be changed. SKUs are rented only where they have a price in it." error={currency && !right ? 'Three letters, such as USD.' : refused.currency} />}
-        <TextField label="Discount in percent" required value={discount} onChange={setDiscount} hint="Taken off every price, for what is rented from now on. What is rented already keeps what was agreed." error={wrong ?? refused.paid_share} />
+        {!account && <TextField label="Currency" required value={currency} onChange={(v) => setCurrency(v.toUpperCase())} placeholder="USD" hint="A three-letter code. You cannot change it later. The tenant can rent only SKUs that have a price in this currency." error={currency && !right ? 'Three letters, such as USD.' : refused.currency} />}
+        <TextField label="Discount in percent" required value={discount} onChange={setDiscount} hint="Applies to every price of new allocations. Existing allocations keep their terms." error={wrong ?? refused.paid_share} />
         <SelectField
           label="Prices"
           value={pricing}
           onChange={(v) => setPricing(v as typeof pricing)}
-          hint="For what is rented from now on."
+          hint="Applies to new allocations."
           options={[
-            { value: 'fixed', label: 'stay as they are when something is rented' },
-            { value: 'follows_list', label: 'follow the list: each counts from when it begins' },
+            { value: 'fixed', label: 'fixed: an allocation keeps the price it started with' },
+            { value: 'follows_list', label: 'follow the list: new prices also apply to existing allocations' },
           ]}
           error={refused.pricing}
         />
@@ -61,11 +61,11 @@ export function Credit({ orgId, currency, onClose }: { orgId: string; currency: 
   const [reference, setReference] = useState('')
   const [reason, setReason] = useState('')
   const { minor, wrong } = minorOf(amount, currency)
-  const none = minor === 0 ? 'More than nothing.' : undefined
+  const none = minor === 0 ? 'Enter an amount above zero.' : undefined
   const doing = useMutation({
     mutationFn: () => got(api.POST('/api/v1/tenants/{org_id}/credits', { params: { path: { org_id: orgId } }, body: { amount_minor: minor ?? 0, currency, reference: reference.trim(), reason: reason.trim() } })),
     onSuccess: (entry) => {
-      moved(`${money(entry.amount_minor, entry.currency)} are booked.`)
+      moved(`${money(entry.amount_minor, entry.currency)} was added.`)
       onClose()
     },
   })
@@ -74,8 +74,8 @@ export function Credit({ orgId, currency, onClose }: { orgId: string; currency: 
     <Dialog title="Add money" onClose={onClose}>
       <ActForm doing={doing} does={minor ? `Add ${money(minor, currency)}` : 'Add'} leave="Cancel" disabled={!minor || !reference.trim() || !reason.trim()} onClose={onClose}>
         <TextField label={`Amount in ${currency}`} required value={amount} onChange={setAmount} error={(amount ? (wrong ?? none) : undefined) ?? refused.amount_minor} />
-        <TextField label="Reference" required value={reference} onChange={setReference} placeholder="invoice 17" hint="What names it elsewhere. Each is used once per tenant, so that nothing is booked twice by mistake." error={refused.reference} />
-        <ReasonField value={reason} onChange={setReason} hint="The tenant reads it in the ledger." />
+        <TextField label="Reference" required value={reference} onChange={setReference} placeholder="invoice 17" hint="For example the invoice or payment number. Each can be used once per tenant, which prevents double bookings." error={refused.reference} />
+        <ReasonField value={reason} onChange={setReason} hint="The tenant can read it in the ledger." />
       </ActForm>
     </Dialog>
   )

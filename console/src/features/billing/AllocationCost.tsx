@@ -20,8 +20,8 @@ export function PerHour({ allocation: a, plain }: { allocation: Allocation; plai
   if (!terms?.currency || terms.pricing === 'fixed') return <>{hour} an hour</>
   return (
     <>
-      {hour} an hour, as the list says
-      {next && `; ${money(next.price_minor, terms.currency)} for a GPU and an hour from ${exact(next.from)} on`}
+      {hour} per hour, at list price
+      {next && `; ${money(next.price_minor, terms.currency)} per GPU hour from ${exact(next.from)}`}
     </>
   )
 }

@@ -44,13 +44,13 @@ export default function Billing() {
     change({ tenant: what === 'tenant' ? id : undefined, project: what === 'project' ? id : undefined, tab: undefined, statement: undefined })
   }
   return (
-    <Page title="Billing" lead="Time on nodes as money: from the moment a node is yours until you give it back. Our own preparing, cleaning and repairs are not charged.">
+    <Page title="Billing" lead="What your nodes cost, from handover until you release them. Preparation, cleaning and repairs are not charged.">
       {tenants.error && <ProblemNote error={tenants.error} onRetry={() => void tenants.refetch()} />}
-      {!scope && !tenants.error && <Empty title="You are in no project yet">Whoever administers a tenant or project gives you a role in it.</Empty>}
+      {!scope && !tenants.error && <Empty title="You are in no project yet">Ask an administrator of a tenant or project for a role.</Empty>}
       {scope && (
         <>
           <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
-            {(listed.length > 1 || !listed.some((o) => o.value === value)) && <SelectField label="Whose" value={value} onChange={choose} options={listed.some((o) => o.value === value) ? listed : [...listed, { value, label: 'a project' }]} />}
+            {(listed.length > 1 || !listed.some((o) => o.value === value)) && <SelectField label="Tenant or project" value={value} onChange={choose} options={listed.some((o) => o.value === value) ? listed : [...listed, { value, label: 'a project' }]} />}
             <SelectField label="Month (UTC)" value={month.shown} onChange={(m) => change({ month: m === month.now ? undefined : m })} options={month.choices} />
           </div>
           <Scoped key={value} scope={scope} month={month.shown} now={month.now} tab={search.tab} onTab={(tab) => change({ tab })} />

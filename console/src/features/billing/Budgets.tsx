@@ -29,7 +29,7 @@ export function Budgets({ orgId }: { orgId: string }) {
   const without = (projects.data?.rows ?? []).filter((p) => !pages.rows.some((b) => b.project_id === p.project_id)).map((p) => ({ value: p.project_id, label: p.name }))
   if (account.isPending || (a && pages.loading)) return <Loading what="budgets" />
   if (a === undefined) return <ProblemNote error={account.error} onRetry={() => void account.refetch()} />
-  if (a === null) return <Empty title="There are no budgets without a billing account">What the tenant rents costs nothing as long as it has none.</Empty>
+  if (a === null) return <Empty title="There are no budgets without a billing account">Until the tenant has one, it is not charged.</Empty>
   const set = manages && without.length > 0 && <Button onClick={() => setSetting(true)}>Set a budget …</Button>
   return (
     <div className="flex flex-col gap-3">
@@ -37,7 +37,7 @@ export function Budgets({ orgId }: { orgId: string }) {
       {pages.rows.length > 0 && set && <div>{set}</div>}
       {pages.rows.length === 0 && !pages.error && (
         <Empty title="No project has a budget" action={set}>
-          A budget says what a project means to spend in a month. The project is told when it has come to a part of it, and can be stopped at its end. {manages ? 'Set the first one.' : 'Administrators of the tenant set them.'}
+          A budget says what a project plans to spend in a month. The project gets alerts as it spends it; with a hard stop, new requests are refused once it is spent. {manages ? 'Set the first one.' : 'Administrators of the tenant set them.'}
         </Empty>
       )}
       <div className="grid grid-cols-1 items-start gap-3 xl:grid-cols-2">
@@ -102,8 +102,8 @@ function BudgetCard({ budget: b, manages }: { budget: Budget; manages: boolean }
           of={[
             ['Spent this month', `${as(b.spent_minor)} (${b.spent_percent} %)`],
             ['Budget', as(b.amount_minor)],
-            ['At the end of the month, as things are', as(b.forecast_minor)],
-            ...(b.aside_minor ? [['Set aside for what begins', as(b.aside_minor)] as [string, string]] : []),
+            ['Forecast for the month', as(b.forecast_minor)],
+            ...(b.aside_minor ? [['Reserved for allocations that are starting', as(b.aside_minor)] as [string, string]] : []),
           ]}
         />
       </div>
@@ -119,7 +119,7 @@ function BudgetCard({ budget: b, manages }: { budget: Budget; manages: boolean }
           }}
           onClose={stop}
         >
-          <p>Nothing is told any more, and nothing is stopped.</p>
+          <p>The project gets no more alerts, and no request is refused.</p>
         </ConfirmDialog>
       )}
     </Card>

@@ -23,14 +23,14 @@ export function Cost({ scope, month, now }: Props) {
     <div className="flex flex-col gap-4">
       {usage.error && <ProblemNote error={usage.error} onRetry={() => void usage.refetch()} />}
       <div className="flex flex-wrap gap-2">
-        <Stat label={thisMonth ? 'This month so far' : 'The month'} value={inWords(all.net)} hint={`${inWords(all.cost)} for the time that was used, less ${inWords(all.back)} that was given back`} />
+        <Stat label={thisMonth ? 'This month so far' : 'The month'} value={inWords(all.net)} hint={`${inWords(all.cost)} for the time that was used, less ${inWords(all.back)} of compensation`} />
         {thisMonth && <Ahead scope={scope} soFar={all.net} month={month} at={made_at} />}
         <Stat label="GPU hours" value={hours(all.unitSeconds)} hint="Hours of GPUs; a machine without GPUs counts as one." />
-        {Object.values(all.back).some((minor) => minor !== 0) && <Stat label="Given back" value={inWords(all.back)} hint="For time in which nodes could not be used, and by corrections." />}
+        {Object.values(all.back).some((minor) => minor !== 0) && <Stat label="Compensated" value={inWords(all.back)} hint="For time in which nodes could not be used, and by corrections." />}
       </div>
-      {thisMonth && <p className="text-xs text-muted">As of {exact(made_at)}, with what is not booked yet.</p>}
+      {thisMonth && <p className="text-xs text-muted">As of {exact(made_at)}, including use that is not booked yet.</p>}
       {lines.length === 0 ? (
-        <Empty title="Nothing was used">What is rented appears here from the moment at which it is ready.</Empty>
+        <Empty title="Nothing was used">Allocations appear here once they are ready to use.</Empty>
       ) : (
         <>
           <Card title="By day (UTC)">
@@ -55,9 +55,9 @@ function Ahead({ scope, soFar, month, at }: { scope: Scope; soFar: Part['net']; 
   const { running, left } = read.data
   return (
     <>
-      <Stat label="An hour of what runs now" value={inWords(burnOf(running, Date.parse(at)))} hint="The prices and discounts that were agreed for what is rented now." />
-      <Stat label="Forecast for the month" value={inWords(forecastOf(soFar, running, Date.parse(at), Date.parse(spanOf(month).to)))} hint="What it costs so far, and what is rented now until the end of the month, or until it ends by itself. Nothing else is assumed." />
-      {left > 0 && <Note title={`Hour and forecast are without ${left} allocations`}>There are more of them than this page reads one by one.</Note>}
+      <Stat label="Cost per hour now" value={inWords(burnOf(running, Date.parse(at)))} hint="The prices and discounts that were agreed for what is rented now." />
+      <Stat label="Forecast for the month" value={inWords(forecastOf(soFar, running, Date.parse(at), Date.parse(spanOf(month).to)))} hint="The cost so far, plus the present allocations until they end, or until the end of the month." />
+      {left > 0 && <Note title={`${left} allocations are missing from the hourly cost and the forecast`}>There are too many to add up on this page.</Note>}
     </>
   )
 }

@@ -26,7 +26,7 @@ export function FreeProjects({ orgId, onClose }: { orgId: string; onClose: () =>
   const doing = useMutation({
     mutationFn: () => got(api.PUT('/api/v1/projects/{project_id}/free-of-charge', { params: { path: { project_id: chosen } }, body: { reason: reason.trim() } })),
     onSuccess: () => {
-      say('The project pays nothing for what it rents from now on.')
+      say('New allocations of the project are free of charge.')
       setReason('')
       anew()
     },
@@ -34,7 +34,7 @@ export function FreeProjects({ orgId, onClose }: { orgId: string; onClose: () =>
   const ending = useMutation({
     mutationFn: (project_id: string) => got(api.DELETE('/api/v1/projects/{project_id}/free-of-charge', { params: { path: { project_id } } })),
     onSuccess: () => {
-      say('The project pays for what it rents from now on.')
+      say('The project pays for new allocations.')
       anew()
     },
   })
@@ -43,7 +43,7 @@ export function FreeProjects({ orgId, onClose }: { orgId: string; onClose: () =>
   return (
     <Dialog title="Projects that pay nothing" onClose={onClose}>
       <div className="flex flex-col gap-4">
-        <p className="text-sm">It holds for what is rented from then on: what is rented already keeps what was agreed, in either direction.</p>
+        <p className="text-sm">A change applies to new allocations only. Existing allocations keep their terms.</p>
         {failed && <ProblemNote error={failed} />}
         {(free.loading || projects.isPending) && <Loading what="projects" />}
         {!free.loading && free.rows.length === 0 && <p className="text-sm text-muted">All projects pay.</p>}
@@ -57,15 +57,15 @@ export function FreeProjects({ orgId, onClose }: { orgId: string; onClose: () =>
                 </span>
               </span>
               <Button busy={ending.isPending && ending.variables === f.project_id} onClick={() => ending.mutate(f.project_id)}>
-                Have it pay
+                Charge it again
               </Button>
             </li>
           ))}
         </ul>
         {others.length > 0 && (
-          <ActForm doing={doing} does="Let it rent for nothing" leave="Close" disabled={!chosen || !reason.trim()} onClose={onClose}>
+          <ActForm doing={doing} does="Make it free" leave="Close" disabled={!chosen || !reason.trim()} onClose={onClose}>
             <SelectField label="Project" value={chosen} onChange={setProject} options={others.map((p) => ({ value: p.project_id, label: p.name }))} error={refused.project_id} />
-            <ReasonField value={reason} onChange={setReason} hint="The tenant reads it." />
+            <ReasonField value={reason} onChange={setReason} hint="The tenant can read it." />
           </ActForm>
         )}
       </div>

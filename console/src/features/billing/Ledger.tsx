@@ -44,7 +44,7 @@ export function Ledger({ orgId }: { orgId: string }) {
           rowKey={(e) => e.entry_id}
           more={pages.more}
           stale={pages.stale}
-          empty={<Empty title={kind ? 'There is no such entry' : 'Nothing is booked yet'}>{kind ? 'Choose other entries to see the rest.' : 'Use is booked every hour and at its end, money that comes in at once.'}</Empty>}
+          empty={<Empty title={kind ? 'There is no such entry' : 'Nothing is booked yet'}>{kind ? 'Choose other entries to see the rest.' : 'Use is booked every hour and when an allocation ends. Money is booked when it is added.'}</Empty>}
         />
       )}
       {correcting && (
@@ -59,7 +59,7 @@ export function Ledger({ orgId }: { orgId: string }) {
           }}
           onClose={() => setCorrecting(undefined)}
         >
-          <p>A new entry of {money(-correcting.amount_minor, correcting.currency)} is booked, which names this one; the entry itself stays as it is. An entry is reversed once; if that was wrong, reverse the correction. The tenant reads the reason.</p>
+          <p>A new entry of {money(-correcting.amount_minor, correcting.currency)} is booked and refers to this one, which stays unchanged. You can reverse an entry once; to undo that, reverse the correction. The tenant can read the reason.</p>
         </ReasonDialog>
       )}
     </div>

@@ -54,9 +54,9 @@ export function Purse({ orgId }: { orgId: string }) {
             <Facts
               of={[
                 ...(balance.data ? [['Pays', payWords(balance.data)] as [string, string]] : []),
-                ['Currency', `${a.currency}, for ever`],
+                ['Currency', `${a.currency} (cannot be changed)`],
                 ['Discount', discountWords(a.paid_share)],
-                ['Prices', a.pricing === 'follows_list' ? 'follow the list' : 'stay as they are when something is rented'],
+                ['Prices', a.pricing === 'follows_list' ? 'follow the list' : 'fixed: an allocation keeps the price it started with'],
               ]}
             />
           </div>
@@ -77,7 +77,7 @@ function Standing({ balance: b }: { balance: Balance }) {
   if (!said) return null
   return (
     <Note tone={said.tone} title={said.title}>
-      {said.text} {b.depletes_at && b.status !== 'depleted' && <>As things are, it ends <When at={b.depletes_at} />.</>} {b.releases_at && <>Releases begin <When at={b.releases_at} />.</>}
+      {said.text} {b.depletes_at && b.status !== 'depleted' && <>At the current rate it runs out <When at={b.depletes_at} />.</>} {b.releases_at && <>Releases begin <When at={b.releases_at} />.</>}
     </Note>
   )
 }
@@ -88,10 +88,10 @@ function Left({ balance: b }: { balance: Balance }) {
   return (
     <Facts
       of={[
-        ['Booked', <strong key="b" className={b.balance_minor < 0 ? 'text-bad' : ''}>{as(b.balance_minor)}{b.balance_minor < 0 && ', which is owed'}</strong>],
-        ['Used, and not booked yet', as(b.accrued_minor)],
+        ['Booked', <strong key="b" className={b.balance_minor < 0 ? 'text-bad' : ''}>{as(b.balance_minor)}{b.balance_minor < 0 && ' (owed)'}</strong>],
+        ['Used but not booked yet', as(b.accrued_minor)],
         ...(b.held_minor ? [['Set aside for what begins', as(b.held_minor)] as [string, string]] : []),
-        ...(b.available_minor === undefined ? [] : [['May still be used', as(b.available_minor)] as [string, string]]),
+        ...(b.available_minor === undefined ? [] : [['Available', as(b.available_minor)] as [string, string]]),
         ['An hour of what runs now', as(b.burn_minor_per_hour)],
         ['Lasts for', runwayWords(b)],
       ]}

@@ -26,11 +26,11 @@ export function Revenue({ month, now }: { month: string; now: string }) {
     <div className="flex flex-col gap-4">
       {usage.error && <ProblemNote error={usage.error} onRetry={() => void usage.refetch()} />}
       <div className="flex flex-wrap gap-2">
-        <Stat label={thisMonth ? 'Earned this month so far' : 'Earned in the month'} value={inWords(all.net)} hint="For the time that was used, less what was given back." />
-        <Stat label="Given back" value={inWords(all.back)} hint="For time in which nodes could not be used, and by corrections." />
+        <Stat label={thisMonth ? 'Earned this month so far' : 'Earned in the month'} value={inWords(all.net)} hint="For the time that was used, less compensation." />
+        <Stat label="Compensated" value={inWords(all.back)} hint="For time in which nodes could not be used, and by corrections." />
         <Stat label="GPU hours rented" value={hours(all.unitSeconds)} hint="Hours of GPUs, also those that are free of charge; a machine without GPUs counts as one." />
       </div>
-      {thisMonth && <p className="text-xs text-muted">As of {exact(made_at)}, with what is not booked yet.</p>}
+      {thisMonth && <p className="text-xs text-muted">As of {exact(made_at)}, including use that is not booked yet.</p>}
       {lines.length === 0 ? (
         <Empty title="Nothing was rented">What tenants rent appears here from the moment at which it is ready.</Empty>
       ) : (
@@ -67,14 +67,14 @@ function Capacity({ used, seconds, heard }: { used: Part[]; seconds: number; hea
   const columns: Column<Kind>[] = [
     { key: 'sku', title: 'SKU', width: 'minmax(11rem,1fr)', cell: (k) => k.sku },
     { key: 'share', title: 'Utilisation', width: '7rem', align: 'right', cell: (k) => percent(utilisation(usedOf.get(k.sku), k.there, seconds)) },
-    { key: 'there', title: 'GPUs there', width: '7rem', align: 'right', cell: (k) => k.there },
+    { key: 'there', title: 'GPUs in the fleet', width: '7rem', align: 'right', cell: (k) => k.there },
     ...sorts.map(sorted),
   ]
   return (
     <Card title="Capacity, and what it earns">
       <div className="flex flex-col gap-3">
         <p className="text-sm text-muted">
-          Utilisation is the GPU hours that were rented in the time above, of those that the machines that are there now have in it. The rest is how things stand now, in GPUs (a machine without counts as one), and what an hour of them is worth at list prices.
+          Utilisation is the share of GPU hours that was rented in this period, based on the machines in the fleet now. The other columns show the present state, in GPUs (a machine without GPUs counts as one), and their hourly value at list prices.
         </p>
         <div className="flex flex-wrap gap-2">
           {sorts.map((s) => (

@@ -29,9 +29,9 @@ export function SetBudget({ currency, projects, budget, onClose }: Props) {
     <Dialog title={budget ? 'Change the budget' : 'Set a budget'} onClose={onClose}>
       <ActForm doing={doing} does="Set" leave="Cancel" disabled={!ready || !project} onClose={onClose}>
         {projects.length > 1 && <SelectField label="Project" value={project} onChange={setProject} options={projects} />}
-        <TextField label={`For a month, in ${currency}`} required value={draft.amount} onChange={(amount) => change({ amount })} hint="What the project means to spend in a month of the calendar, in UTC." error={wrong.amount ?? refused.amount_minor} />
-        <TextField label="Tell at, in percent" value={draft.alerts} onChange={(alerts) => change({ alerts })} hint="Each is told once a month, as an event. Left empty: none." error={wrong.alerts ?? refused.alerts} />
-        <CheckField label="Hard stop" value={draft.hardStop} onChange={(hardStop) => change({ hardStop })} hint="New requests that go beyond the budget are refused. What runs goes on." />
+        <TextField label={`For a month, in ${currency}`} required value={draft.amount} onChange={(amount) => change({ amount })} hint="What the project plans to spend in a calendar month (UTC)." error={wrong.amount ?? refused.amount_minor} />
+        <TextField label="Alert at, in percent" value={draft.alerts} onChange={(alerts) => change({ alerts })} hint="Each alert is sent once a month, as an event. Empty: no alerts." error={wrong.alerts ?? refused.alerts} />
+        <CheckField label="Hard stop" value={draft.hardStop} onChange={(hardStop) => change({ hardStop })} hint="New requests beyond the budget are refused. Running allocations continue." />
       </ActForm>
     </Dialog>
   )

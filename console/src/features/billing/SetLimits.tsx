@@ -24,7 +24,7 @@ export function SetLimits({ orgId, balance, onClose }: { orgId: string; balance:
   })
   const refused = doing.error ? asRefusal(doing.error).fields : {}
   return (
-    <Dialog title="How far the tenant may go" onClose={onClose} wide>
+    <Dialog title="Limits of the tenant" onClose={onClose} wide>
       <ActForm doing={doing} does="Set" leave="Cancel" disabled={!ready} onClose={onClose}>
         <div className="grid gap-4 sm:grid-cols-2">
           <SelectField
@@ -32,19 +32,19 @@ export function SetLimits({ orgId, balance, onClose }: { orgId: string; balance:
             value={draft.payment}
             onChange={(payment) => change({ payment: payment === 'prepaid' ? 'prepaid' : 'postpaid' })}
             options={[
-              { value: 'prepaid', label: 'in advance: it may use what it has' },
-              { value: 'postpaid', label: 'afterwards' },
+              { value: 'prepaid', label: 'prepaid: it can spend only what was paid in' },
+              { value: 'postpaid', label: 'postpaid: it pays later' },
             ]}
             error={refused.payment}
           />
-          <TextField label={`Below zero at most, in ${balance.currency}`} value={draft.line} onChange={(line) => change({ line })} hint={draft.payment === 'prepaid' ? 'Left empty: not at all.' : 'Left empty: without limit, and nothing below ever happens.'} error={wrong.line ?? refused.credit_line_minor} />
-          <TextField label="Warn when it lasts no longer than" value={draft.low} onChange={(low) => change({ low })} hint={`${lifeHint} Left empty: only by the amount.`} error={wrong.low ?? refused.low_seconds} />
-          <TextField label={`Warn when no more is left than, in ${balance.currency}`} value={draft.lowAmount} onChange={(lowAmount) => change({ lowAmount })} hint="Left empty: only by the time." error={wrong.lowAmount ?? refused.low_minor} />
-          <TextField label="Tell of releases when it lasts no longer than" value={draft.release} onChange={(release) => change({ release })} hint={lifeHint} error={wrong.release ?? refused.release_seconds} />
-          <TextField label="Release how long after the end" value={draft.grace} onChange={(grace) => change({ grace })} hint="At most 30d. Left empty: at once." error={wrong.grace ?? refused.grace_seconds} />
+          <TextField label={`Credit line, in ${balance.currency}`} value={draft.line} onChange={(line) => change({ line })} hint={draft.payment === 'prepaid' ? 'Empty: the balance may not go below zero.' : 'Empty: no limit, so nothing below ever happens.'} error={wrong.line ?? refused.credit_line_minor} />
+          <TextField label="Warn when it lasts no longer than" value={draft.low} onChange={(low) => change({ low })} hint={`${lifeHint} Empty: only by the amount.`} error={wrong.low ?? refused.low_seconds} />
+          <TextField label={`Warn when less is left than, in ${balance.currency}`} value={draft.lowAmount} onChange={(lowAmount) => change({ lowAmount })} hint="Empty: only by the time." error={wrong.lowAmount ?? refused.low_minor} />
+          <TextField label="Announce releases when it lasts less than" value={draft.release} onChange={(release) => change({ release })} hint={lifeHint} error={wrong.release ?? refused.release_seconds} />
+          <TextField label="Release allocations this long after it is used up" value={draft.grace} onChange={(grace) => change({ grace })} hint="At most 30d. Empty: immediately." error={wrong.grace ?? refused.grace_seconds} />
         </div>
-        <CheckField label="Release its allocations if it cannot pay them by these limits" value={draft.end} onChange={(end) => change({ end })} hint="Left empty: limits that would release something are refused, and you are told what." />
-        <p className="text-sm text-muted">At the end nothing new is let to the tenant, and its allocations are released: the newest first, protected ones last. Money that is added stops it.</p>
+        <CheckField label="Release allocations that these limits do not cover" value={draft.end} onChange={(end) => change({ end })} hint="If this is off, limits that would release something are refused, and you see what they would release." />
+        <p className="text-sm text-muted">When the limit is reached, the tenant cannot rent anything new and its allocations are released, newest first and protected ones last. Adding money stops this.</p>
       </ActForm>
     </Dialog>
   )

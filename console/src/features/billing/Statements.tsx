@@ -32,7 +32,7 @@ export function Statements({ orgId, now }: { orgId: string; /** The month that i
   const pages = usePages(['statements', orgId], (cursor) => got(api.GET('/api/v1/tenants/{org_id}/statements', { params: { path, query: { cursor, page_size: 100 } } })), { enabled: !!a })
   if (account.isPending || (a && pages.loading)) return <Loading what="statements" />
   if (a === undefined) return <ProblemNote error={account.error} onRetry={() => void account.refetch()} />
-  if (a === null) return <Empty title="There are no statements without a billing account">The first month is closed after an account was opened.</Empty>
+  if (a === null) return <Empty title="There are no statements without a billing account">The first statement is issued at the end of the month in which an account is opened.</Empty>
   const next = mayIn(me, 'billing:manage', { orgId }) && !pages.error ? monthToClose(pages.rows[0]?.period_end, a.created_at, now) : undefined
   const open = search.statement
   return (
@@ -44,7 +44,7 @@ export function Statements({ orgId, now }: { orgId: string; /** The month that i
         </div>
       )}
       {!(pages.error && pages.rows.length === 0) && (
-        <Table label="Statements" columns={columns} rows={pages.rows} rowKey={(s) => s.statement_id} onOpen={(s) => change({ statement: s.statement_id === open ? undefined : s.statement_id })} more={pages.more} empty={<Empty title="No month is closed yet">A month is closed some hours after its end, by itself. What this month costs so far is under Cost.</Empty>} />
+        <Table label="Statements" columns={columns} rows={pages.rows} rowKey={(s) => s.statement_id} onOpen={(s) => change({ statement: s.statement_id === open ? undefined : s.statement_id })} more={pages.more} empty={<Empty title="No month is closed yet">Each month is closed automatically some hours after it ends. What this month costs so far is under Cost.</Empty>} />
       )}
       {open && <OneStatement orgId={orgId} statementId={open} onClose={() => change({ statement: undefined })} />}
       {closing && (
@@ -58,7 +58,7 @@ export function Statements({ orgId, now }: { orgId: string; /** The month that i
           }}
           onClose={() => setClosing(undefined)}
         >
-          <p>The statement is numbered and never changed again. What is booked later goes to a later statement. It is done by itself some hours after the end of a month.</p>
+          <p>The statement gets its number and never changes again. Later entries go to a later statement. If you do not close the month, gpuaas does so some hours after it ends.</p>
         </ConfirmDialog>
       )}
     </div>
@@ -88,17 +88,17 @@ function OneStatement({ orgId, statementId, onClose }: { orgId: string; statemen
         <Files of={d} />
         <Facts
           of={[
-            ['Before', as(d.opening_minor)],
-            ['Used', as(-d.usage_minor)],
-            ['Given back', as(d.relief_minor)],
+            ['Opening balance', as(d.opening_minor)],
+            ['Usage', as(-d.usage_minor)],
+            ['Compensated', as(d.relief_minor)],
             ['Corrected', as(d.corrections_minor)],
             ['Paid in', as(d.money_in_minor)],
-            ['Left', <strong key="left">{as(d.closing_minor)}</strong>],
+            ['Closing balance', <strong key="left">{as(d.closing_minor)}</strong>],
             ['Issued', exact(d.issued_at)],
           ]}
         />
         <Table label="What was used" columns={lineColumns(d)} rows={d.lines} rowKey={(l) => `${l.allocation_id} ${l.from}`} height={d.lines.length > 12 ? '28rem' : undefined} empty={<Empty title="Nothing was used in this month" />} />
-        {d.reliefs.length > 0 && <Table label="What was given back" columns={reliefColumns(d)} rows={d.reliefs} rowKey={(r) => r.entry_id} />}
+        {d.reliefs.length > 0 && <Table label="Compensation" columns={reliefColumns(d)} rows={d.reliefs} rowKey={(r) => r.entry_id} />}
         {d.money_in.length > 0 && <Table label="What came in" columns={moneyColumns(d)} rows={d.money_in} rowKey={(m) => m.entry_id} />}
       </div>
     </Card>
@@ -114,7 +114,7 @@ const lineColumns = (d: Document): Column<Document['lines'][number]>[] => [
 ]
 
 const reliefColumns = (d: Document): Column<Document['reliefs'][number]>[] => [
-  { key: 'until', title: 'Given back until', width: '10rem', cell: (r) => exact(r.to) },
+  { key: 'until', title: 'Compensated until', width: '10rem', cell: (r) => exact(r.to) },
   { key: 'reason', title: 'Why', width: 'minmax(12rem,1fr)', cell: (r) => <span title={r.reason}>{r.reason}</span> },
   { key: 'amount', title: 'Amount', width: 'minmax(8rem,0.6fr)', align: 'right', cell: (r) => money(r.amount_minor, d.currency) },
 ]

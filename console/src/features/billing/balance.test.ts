@@ -17,14 +17,14 @@ it('has words for every state but the one of which there is nothing to say', () 
 
 it('says how long it lasts', () => {
   expect(runwayWords(balance)).toBe('1 d 11 h')
-  expect(runwayWords({ available_minor: 5 })).toContain('nothing that is paid for runs')
-  expect(runwayWords({})).toContain('not limited')
+  expect(runwayWords({ available_minor: 5 })).toContain('nothing that costs money is running')
+  expect(runwayWords({})).toContain('unlimited')
 })
 
 it('says how a tenant pays', () => {
-  expect(payWords(balance)).toBe('in advance, never below zero')
-  expect(payWords({ ...balance, payment: 'postpaid', credit_line_minor: 250_000 })).toBe('afterwards, down to -2,500.00 USD')
-  expect(payWords({ ...balance, payment: 'postpaid', credit_line_minor: undefined })).toBe('afterwards, without limit')
+  expect(payWords(balance)).toBe('prepaid, never below zero')
+  expect(payWords({ ...balance, payment: 'postpaid', credit_line_minor: 250_000 })).toBe('postpaid, down to -2,500.00 USD')
+  expect(payWords({ ...balance, payment: 'postpaid', credit_line_minor: undefined })).toBe('postpaid, without limit')
 })
 
 it('has a form that changes nothing by itself', () => {

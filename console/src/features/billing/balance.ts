@@ -13,11 +13,11 @@ export function standing(b: Pick<Balance, 'status'>): { tone: Tone; title: strin
   const tone = statesOf('balance').find((s) => s.name === b.status)?.tone ?? 'warn'
   switch (b.status) {
     case 'low':
-      return { tone, title: 'Money runs low', text: 'Nothing happens yet. Have money added, or give back what is not needed.' }
+      return { tone, title: 'The balance is low', text: 'Nothing stops yet. Ask an operator to add money, or release allocations that you do not need.' }
     case 'auto_release_pending':
-      return { tone, title: 'Money ends soon, and allocations will be released', text: 'Have money added, or give back what is not needed; then nothing is released.' }
+      return { tone, title: 'The balance is almost used up, and allocations will be released', text: 'To prevent this, ask an operator to add money, or release allocations that you do not need.' }
     case 'depleted':
-      return { tone, title: 'Nothing is left: nothing new can be rented', text: 'Allocations are released, the newest first and protected ones last, until money is added.' }
+      return { tone, title: 'The balance is used up: you cannot rent anything new', text: 'gpuaas releases allocations, newest first and protected ones last, until money is added.' }
     default:
       return undefined
   }
@@ -25,14 +25,14 @@ export function standing(b: Pick<Balance, 'status'>): { tone: Tone; title: strin
 
 /** runwayWords says how long what is available lasts. */
 export function runwayWords(b: Pick<Balance, 'runway_hours' | 'available_minor'>): string {
-  if (b.available_minor === undefined) return 'without end: how much may be used is not limited'
-  return b.runway_hours === undefined ? 'without end: nothing that is paid for runs now' : span(b.runway_hours * 3600)
+  if (b.available_minor === undefined) return 'unlimited: there is no credit limit'
+  return b.runway_hours === undefined ? 'unlimited: nothing that costs money is running' : span(b.runway_hours * 3600)
 }
 
 /** payWords says how a tenant pays, and how far below zero it may go. */
 export function payWords(b: Pick<Balance, 'payment' | 'credit_line_minor' | 'currency'>): string {
   const line = b.credit_line_minor === undefined ? 'without limit' : b.credit_line_minor === 0 ? 'never below zero' : `down to ${money(-b.credit_line_minor, b.currency)}`
-  return `${b.payment === 'prepaid' ? 'in advance' : 'afterwards'}, ${line}`
+  return `${b.payment === 'prepaid' ? 'prepaid' : 'postpaid'}, ${line}`
 }
 
 /** Draft is what the form of limits has. */

@@ -31,7 +31,7 @@ it('says how a budget stands', () => {
   expect(budgetTone(budget)).toBe('warn')
   expect(budgetTone({ ...budget, forecast_minor: 500_000 })).toBe('ok')
   expect(budgetTone({ ...budget, spent_minor: 500_000 })).toBe('bad')
-  expect(budgetWords({ ...budget, spent_minor: 500_000 })).toContain('nothing new is rented')
+  expect(budgetWords({ ...budget, spent_minor: 500_000 })).toContain('new requests are refused')
   expect(budgetWords({ ...budget, spent_minor: 500_000, hard_stop: false })).toContain('Nothing is stopped')
 })
 

@@ -31,9 +31,9 @@ export function budgetTone(b: Pick<Budget, 'spent_minor' | 'amount_minor' | 'for
 
 /** budgetWords says how a budget stands, in words. */
 export function budgetWords(b: Pick<Budget, 'spent_minor' | 'amount_minor' | 'forecast_minor' | 'hard_stop'>): string {
-  if (b.spent_minor >= b.amount_minor) return b.hard_stop ? 'It is spent: nothing new is rented. What runs goes on.' : 'It is spent. Nothing is stopped.'
-  if (b.forecast_minor > b.amount_minor) return 'As things are, the month goes beyond it.'
-  return 'As things are, the month stays within it.'
+  if (b.spent_minor >= b.amount_minor) return b.hard_stop ? 'It is spent: new requests are refused. Running allocations continue.' : 'It is spent. Nothing is stopped.'
+  if (b.forecast_minor > b.amount_minor) return 'At the current rate, the month will exceed it.'
+  return 'At the current rate, the month stays within it.'
 }
 
 /** marksOf are where alerts lie on the bar, which ends with the amount or the last of them. */

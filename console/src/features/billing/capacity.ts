@@ -12,10 +12,10 @@ export const sorts = ['rented', 'idle', 'dirty', 'held', 'quarantined', 'offline
 export type Sort = (typeof sorts)[number]
 
 export const sortWords: Record<Sort, { title: string; hint: string }> = {
-  rented: { title: 'Rented', hint: 'A tenant pays for it, or has it free of charge.' },
-  idle: { title: 'Idle', hint: 'Clean and ready, and nobody has it.' },
+  rented: { title: 'Rented', hint: 'A tenant rents it, paid or free of charge.' },
+  idle: { title: 'Idle', hint: 'Clean and ready to rent.' },
   dirty: { title: 'Dirty', hint: 'Being cleaned, prepared, or not proven clean since a tenant had it.' },
-  held: { title: 'Held', hint: 'An operator or an operation keeps it from being rented.' },
+  held: { title: 'Held', hint: 'An operator or a job keeps it from being rented.' },
   quarantined: { title: 'Quarantined', hint: 'Something is wrong with it.' },
   offline: { title: 'Offline', hint: 'Its agent is silent.' },
   moving: { title: 'Coming or going', hint: 'It joins the fleet, or is being emptied.' },

@@ -8,7 +8,7 @@ const kinds: Record<string, string> = {
   payment: 'Payment',
   refund: 'Refund',
   usage: 'Charge for use',
-  relief: 'Given back: the node could not be used',
+  relief: 'Compensation: the node could not be used',
   correction: 'Correction of another entry',
 }
 

@@ -28,7 +28,7 @@ export default function Catalog() {
     <Page
       back={<TextLink to="/operations">Operations</TextLink>}
       title="Catalog"
-      lead="What can be run on nodes: versioned work of typed steps. Nobody types a command on a node, and a version that is active never changes."
+      lead="What can be run on nodes: versioned work of typed steps. Nobody types commands on nodes, and an active version never changes."
       actions={<LinkButton to="/operations/policies">Policies</LinkButton>}
     >
       {catalog.error && <ProblemNote error={catalog.error} onRetry={() => void catalog.refetch()} />}

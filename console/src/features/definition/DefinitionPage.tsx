@@ -59,9 +59,9 @@ function Shown({ definition: d }: { definition: Definition }) {
               ['Risk', <span key="r"><Badge tone={riskTone[d.risk]}>{d.risk}</Badge> {d.risk_text}</span>],
               ['On the node', <Badge key="m" tone={impactTone[d.impact]}>{impactWords[d.impact]}</Badge>],
               ['Runs on', rentedWords[d.rented]],
-              ['Is asked for by', d.targets.join(', ')],
+              ['Targets', d.targets.join(', ')],
               ['Approved by', approvalWords[d.approval]],
-              ['A node has', `${span(d.max_duration_seconds)} for all steps`],
+              ['Time limit per node', `${span(d.max_duration_seconds)} for all steps`],
               ...Object.entries(d.requires ?? {}).map(([fact, values]): [string, string] => [`Needs ${fact}`, (values ?? []).join(' or ')]),
               ['Digest', <Code key="d">{d.digest}</Code>],
             ]}
@@ -72,7 +72,7 @@ function Shown({ definition: d }: { definition: Definition }) {
           <StepList steps={d.steps} />
         </Card>
       </div>
-      <Card title="What it takes">
+      <Card title="Inputs">
         {fields.length === 0 ? (
           <p className="text-sm text-muted">It takes no inputs.</p>
         ) : (

@@ -8,13 +8,13 @@ export const riskTone: Record<Definition['risk'], Tone> = { low: 'ok', medium: '
 export const impactTone: Record<Definition['impact'], Tone> = { none: 'idle', read: 'idle', mutate: 'warn', disrupt: 'bad' }
 
 /** impactWords says what an operation, or a step, does to a node. */
-export const impactWords: Record<Definition['impact'], string> = { none: 'nothing', read: 'only looks', mutate: 'changes the node', disrupt: 'interrupts work' }
+export const impactWords: Record<Definition['impact'], string> = { none: 'nothing', read: 'reads only', mutate: 'changes the node', disrupt: 'interrupts work' }
 
 /** rentedWords says who may have the node meanwhile. */
 export const rentedWords: Record<Definition['rented'], string> = {
   none: 'only nodes that nobody rents',
-  project: 'nodes that nobody rents, or that the project rents which asks for it',
-  any: 'any node, also one that somebody rents: it changes nothing',
+  project: 'nodes that nobody rents, or that the requesting project rents',
+  any: 'any node, even a rented one, because it changes nothing',
 }
 
 export const approvalWords: Record<Definition['approval'], string> = {

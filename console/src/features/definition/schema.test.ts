@@ -18,7 +18,7 @@ describe('fieldsOf', () => {
       ['port', 'port', false, 'number'],
     ])
     expect(fields[0]?.hint).toContain('nginx.service')
-    expect(fields[1]?.hint).toBe('1 at least, 65535 at most. Left empty: 8080.')
+    expect(fields[1]?.hint).toBe('1 at least, 65535 at most. Empty: 8080.')
   })
 
   it('has a kind of field for every kind of value, and JSON for all others', () => {

@@ -99,7 +99,7 @@ const formats: Record<string, string> = {
 function hintOf(schema: Schema, kind: Kind, required: boolean): string | undefined {
   const items = isObject(schema.items) ? (schema.items as Schema) : undefined
   const said = [text(schema.description), kind === 'list' ? 'One a line.' : undefined, kind === 'json' ? 'As JSON.' : undefined, shape(schema), items && shape(items), range(schema), sizes(schema, kind)]
-  if (!required && kind !== 'yesno' && schema.default !== undefined && schema.default !== '') said.push(`Left empty: ${written(schema.default)}.`)
+  if (!required && kind !== 'yesno' && schema.default !== undefined && schema.default !== '') said.push(`Empty: ${written(schema.default)}.`)
   return said.filter(Boolean).join(' ') || undefined
 }
 

@@ -43,7 +43,7 @@ export default function Maintenances() {
             {(projects.length > 1 || (seesAll && projects.length > 0)) && (
               <SelectField label="Project" value={chosen?.project_id ?? everybody} onChange={(v) => change({ project: v === everybody ? undefined : v })} options={[...(seesAll ? [{ value: everybody, label: 'all of all tenants' }] : []), ...projects.map((p) => ({ value: p.project_id, label: p.name }))]} />
             )}
-            <SelectField label="Status" value={search.status ?? now} onChange={(v) => change({ status: v === now ? undefined : v })} options={[{ value: now, label: 'not over yet' }, { value: everybody, label: 'all, also what is over' }, ...statuses.map((s) => ({ value: s, label: words(s) }))]} />
+            <SelectField label="Status" value={search.status ?? now} onChange={(v) => change({ status: v === now ? undefined : v })} options={[{ value: now, label: 'open' }, { value: everybody, label: 'all, also what is over' }, ...statuses.map((s) => ({ value: s, label: words(s) }))]} />
           </div>
           <List key={chosen?.project_id ?? everybody} project={chosen} filter={search.status} />
         </>
@@ -93,7 +93,7 @@ function List({ project: of, filter }: { project?: Project; filter?: string }) {
         more={pages.more}
         stale={pages.stale}
         empty={
-          <Empty title={filter ? 'There is none of that kind' : 'Nothing is announced'}>
+          <Empty title={filter ? 'No maintenance has this status' : 'Nothing is announced'}>
             {filter ? 'Choose another status to see the others.' : of ? 'When operators want to work on a node that the project rents, it appears here and on the allocation.' : 'Announce what you want to do to nodes that somebody rents: their tenants are told, or asked.'}
           </Empty>
         }

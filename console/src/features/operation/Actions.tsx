@@ -11,12 +11,12 @@ import { actOn, runsKey, type Where } from './queries'
 type About = { button: string; title: string; does: string; said: string; what: string; danger?: boolean }
 
 const about: Record<Verb, About> = {
-  approve: { button: 'Approve …', title: 'Approve the run', does: 'Approve', said: 'The run is approved.', what: 'It begins at once.' },
-  unpause: { button: 'Go on …', title: 'Let the run go on', does: 'Go on', said: 'The run goes on.', what: 'Nodes that wait are handed out again. What has failed so far does not pause it again.' },
-  retry: { button: 'Resume …', title: 'Resume the run', does: 'Resume', said: 'The run is resumed.', what: 'Nodes that failed, were stopped, skipped or never reached go on, each at its failed step. Nothing that succeeded is done again, unless the definition says so.' },
-  pause: { button: 'Pause …', title: 'Pause the run', does: 'Pause', said: 'The run is paused.', what: 'Nothing more is handed out. Nodes finish what they have.' },
-  cancel: { button: 'Cancel …', title: 'Stop the run', does: 'Stop it', said: 'The run is being stopped.', what: 'What waits is not begun. Nodes stop between two steps, or in the middle of one that can be interrupted, and say what was done. It can be resumed later.', danger: true },
-  again: { button: 'Run again …', title: 'Run the same again', does: 'Run it', said: 'A new run has begun.', what: 'A new run from the first step, of the same version with the same inputs, on the nodes that are as the request said. It is linked to this one.' },
+  approve: { button: 'Approve …', title: 'Approve the run', does: 'Approve', said: 'The run is approved.', what: 'It starts immediately.' },
+  unpause: { button: 'Continue …', title: 'Continue the run', does: 'Continue', said: 'The run continues.', what: 'Waiting nodes start again. The failures so far do not pause it again.' },
+  retry: { button: 'Resume …', title: 'Resume the run', does: 'Resume', said: 'The run is resumed.', what: 'Nodes that failed, were stopped, were skipped or never started continue, each at its failed step. Steps that succeeded are not repeated unless the definition requires it.' },
+  pause: { button: 'Pause …', title: 'Pause the run', does: 'Pause', said: 'The run is paused.', what: 'No further node starts. Nodes that are already running finish.' },
+  cancel: { button: 'Stop …', title: 'Stop the run', does: 'Stop', said: 'The run is being stopped.', what: 'Waiting nodes do not start. Running nodes stop after their step, or during it if it can be interrupted, and report what was done. You can resume the run later.', danger: true },
+  again: { button: 'Run again …', title: 'Run the same again', does: 'Run it', said: 'A new run has begun.', what: 'Starts a new run of the same version with the same inputs, on the nodes that match the request now. The new run links to this one.' },
 }
 
 /** Actions is what one may do to a run: only what its state allows and the role permits is there. */
@@ -60,7 +60,7 @@ export function Ask({ where, run, verb, target, onClose }: { where: Where; run: 
       }}
       onClose={onClose}
     >
-      <p>{target ? `Only ${target.hostname} goes on, at that step. Steps before it that succeeded are not done again, unless the definition says so.` : a.what}</p>
+      <p>{target ? `Only ${target.hostname} continues, at that step. Earlier steps that succeeded are not repeated unless the definition requires it.` : a.what}</p>
     </ReasonDialog>
   )
 }

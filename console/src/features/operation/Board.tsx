@@ -42,13 +42,13 @@ export function Board({ where, run, defined }: { where: Where; run: Run; defined
     ...columns.map((c, i): Column<Row> => ({ key: `step ${i}`, title: c.title, width: 'minmax(8rem,1fr)', cell: ({ cells }) => <Badge tone={cells[i]?.tone} title={cells[i]?.step?.summary}>{cells[i]?.words}</Badge> })),
     { key: 'attempt', title: 'Attempt', width: '5rem', align: 'right', cell: ({ target }) => target.attempt || '–' },
     { key: 'time', title: 'Took', width: '6rem', cell: ({ target }) => target.handed_out_at && (target.finished_at ?? (target.status === 'running')) ? <Elapsed from={target.handed_out_at} to={target.finished_at} /> : '–' },
-    { key: 'trouble', title: 'Trouble', width: 'minmax(12rem,2fr)', cell: ({ target }) => <span title={target.error?.message}>{target.error?.message ?? ''}</span> },
+    { key: 'trouble', title: 'What went wrong', width: 'minmax(12rem,2fr)', cell: ({ target }) => <span title={target.error?.message}>{target.error?.message ?? ''}</span> },
   ]
   return (
     <div className="flex flex-col gap-4">
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {steps.error && <ProblemNote error={steps.error} onRetry={() => void steps.refetch()} />}
-      <Table label="Nodes and steps" columns={table} rows={rows} rowKey={(r) => r.target.target_id} onOpen={(r) => setOpened(r.target.target_id)} more={pages.more} empty={<Empty title="No node was meant" />} />
+      <Table label="Nodes and steps" columns={table} rows={rows} rowKey={(r) => r.target.target_id} onOpen={(r) => setOpened(r.target.target_id)} more={pages.more} empty={<Empty title="This run has no nodes" />} />
       {causes.length > 0 && (
         <Card title="What went wrong">
           <ul className="flex flex-col divide-y divide-line">

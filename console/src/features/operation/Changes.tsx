@@ -52,7 +52,7 @@ export function Changes({ where, run, defined }: Props) {
 
 function Nothing({ run, narrowed }: { run: Run; narrowed: boolean }) {
   if (narrowed) return <Empty title="No change matches">Choose another node or kind to see the other changes.</Empty>
-  if (run.only_plan) return <Empty title="This run changes nothing">The nodes only looked. What each step would change is in the details of a node.</Empty>
+  if (run.only_plan) return <Empty title="This run changes nothing">It was a dry run. What each step would change is in the details of a node.</Empty>
   if (!hasEnded(run)) return <Empty title="No change is reported yet">A node reports what its steps changed when it is done.</Empty>
   return <Empty title="No step reported a change">Steps that install packages or write files report here what they changed.</Empty>
 }
@@ -71,7 +71,7 @@ function Details({ where, run, of: a, step, onClose }: { where: Where; run: Run;
             ['Node', a.hostname],
             ['Step', `${step}, attempt ${a.attempt_number}`],
             [isPackage ? 'Version before' : 'Content before', value(a.before)],
-            [isPackage ? 'Version now' : 'Content now', secret ? 'The node does not tell: not everybody on it may read the file.' : value(a.after ?? a.digest)],
+            [isPackage ? 'Version now' : 'Content now', secret ? 'Not shown, because not every user of the node may read the file.' : value(a.after ?? a.digest)],
             ...(isPackage ? [] : [['Size', a.bytes === undefined ? undefined : `${a.bytes} bytes`] as [string, string | undefined]]),
           ]}
         />

@@ -20,7 +20,7 @@ function Nodes({ choice, change, wrong }: Props) {
   const { skus } = useOffered()
   return (
     <div className="flex flex-col gap-4">
-      <TextArea label="Names of nodes" rows={2} value={choice.names} onChange={(names) => change({ names })} hint="One a line, or with spaces or commas between." error={wrong.names} />
+      <TextArea label="Names of nodes" rows={2} value={choice.names} onChange={(names) => change({ names })} hint="One per line, or separated by spaces or commas." error={wrong.names} />
       <fieldset className="flex flex-col gap-3">
         <legend className="mb-2 text-sm text-muted">Or all nodes that fit all of this; with names, those of them that do</legend>
         <div className="grid gap-4 sm:grid-cols-2 lg:grid-cols-3">
@@ -28,7 +28,7 @@ function Nodes({ choice, change, wrong }: Props) {
           <TextField label="Region" value={choice.region} onChange={(region) => change({ region })} />
           <TextField label="Pool" value={choice.pool} onChange={(pool) => change({ pool })} />
           <SelectField label="SKU" value={choice.sku} onChange={(sku) => change({ sku })} options={[{ value: '', label: 'any' }, ...skus.map((s) => ({ value: s.sku_id, label: s.sku_id }))]} />
-          <TextField label="Labels" value={choice.labels} onChange={(labels) => change({ labels })} hint="KEY=VALUE, with commas between." error={wrong.labels} />
+          <TextField label="Labels" value={choice.labels} onChange={(labels) => change({ labels })} hint="KEY=VALUE, separated by commas." error={wrong.labels} />
         </div>
       </fieldset>
     </div>
@@ -43,7 +43,7 @@ function Rented({ project, choice, change, wrong }: Props & { project: Project }
   const toggle = (id: string, on: boolean) => change({ allocations: on ? [...choice.allocations, id] : choice.allocations.filter((a) => a !== id) })
   if (rented.error) return <ProblemNote error={rented.error} onRetry={() => void rented.refetch()} />
   if (!rented.data) return <Loading what="what the project rents" />
-  if (rented.data.length === 0) return <p className="text-sm">{project.name} rents no node that is in use. A project reaches a node only through its own allocation.</p>
+  if (rented.data.length === 0) return <p className="text-sm">{project.name} has no active allocation. A project can reach only nodes that it rents.</p>
   return (
     <div className="flex flex-col gap-3">
       <div role="group" aria-label="Allocations" className="flex max-h-64 flex-wrap gap-x-6 gap-y-2 overflow-auto">
@@ -58,7 +58,7 @@ function Rented({ project, choice, change, wrong }: Props & { project: Project }
         </div>
       )}
       <div className="max-w-md">
-        <TextField label="Labels of allocations" value={choice.labels} onChange={(labels) => change({ labels })} hint="KEY=VALUE, with commas between: all that have them, or of those chosen above, those that do." error={wrong.labels} />
+        <TextField label="Labels of allocations" value={choice.labels} onChange={(labels) => change({ labels })} hint="KEY=VALUE, separated by commas. Narrows the choice above; alone, it chooses all allocations with these labels." error={wrong.labels} />
       </div>
     </div>
   )
@@ -68,12 +68,12 @@ function Rented({ project, choice, change, wrong }: Props & { project: Project }
 export function Limits({ choice, change, wrong }: Props) {
   return (
     <details className="rounded-md border border-line bg-surface px-4 py-2.5" open={!!(wrong.atOnce ?? wrong.mayFail) || undefined}>
-      <summary className="cursor-pointer text-sm font-medium">Limits: how many at a time, when to stop, only look</summary>
+      <summary className="cursor-pointer text-sm font-medium">Limits: nodes at a time, failures allowed, dry run</summary>
       <div className="mt-3 grid gap-4 sm:grid-cols-2">
-        <TextField label="Nodes at a time" value={choice.atOnce} onChange={(atOnce) => change({ atOnce })} hint="A number, or a share such as 20%. Left empty: 10, or less where the policy says so." error={wrong.atOnce} />
-        <TextField label="Failures allowed" value={choice.mayFail} onChange={(mayFail) => change({ mayFail })} hint="It pauses when more than so many nodes have failed. A number, or a share such as 5%. Left empty: none." error={wrong.mayFail} />
-        <CheckField label="All at once from the beginning" value={choice.noRamp} onChange={(noRamp) => change({ noRamp })} hint="Otherwise it begins with 1, 2, 4 … nodes." />
-        <CheckField label="Only look" value={choice.onlyPlan} onChange={(onlyPlan) => change({ onlyPlan })} hint="The nodes change nothing, and each step says what it would change." />
+        <TextField label="Nodes at a time" value={choice.atOnce} onChange={(atOnce) => change({ atOnce })} hint="A number, or a share such as 20%. Empty: 10, or less where the policy says so." error={wrong.atOnce} />
+        <TextField label="Failures allowed" value={choice.mayFail} onChange={(mayFail) => change({ mayFail })} hint="The run pauses when more nodes than this have failed. A number, or a share such as 5%. Empty: 0." error={wrong.mayFail} />
+        <CheckField label="Start at full speed" value={choice.noRamp} onChange={(noRamp) => change({ noRamp })} hint="If this is off, the run starts with 1, then 2, then 4 … nodes." />
+        <CheckField label="Dry run" value={choice.onlyPlan} onChange={(onlyPlan) => change({ onlyPlan })} hint="Nothing changes on the nodes. Each step reports what it would change." />
       </div>
     </details>
   )

@@ -42,7 +42,7 @@ type Part = { where: Where; run: Run; wish: Wish }
 
 function Followed({ where, run, wish }: Part) {
   const f = useFollowed(where, run.operation_id, wish, true)
-  const standing = { connecting: 'Connecting …', following: 'Following: lines appear as they come.', lost: 'The connection is lost; it is tried again, from the last line on.', ended: `The run has ended: ${f.ended ?? ''}. This is all.`, refused: 'The log cannot be followed.' }[f.state]
+  const standing = { connecting: 'Connecting …', following: 'Following: lines appear as they come.', lost: 'The connection was lost. Reconnecting from the last line.', ended: `The run has ended: ${f.ended ?? ''}. This is the complete log.`, refused: 'The log cannot be followed.' }[f.state]
   return (
     <>
       {f.problem && <ProblemNote error={new Refusal(f.problem)} />}
@@ -64,7 +64,7 @@ function Read({ where, run, wish }: Part) {
       <Lines lines={pages.rows.map((line) => ({ key: `${line.target_id} ${line.seq} ${line.at}`, line }))} />
       {pages.hasMore && (
         <Button className="self-start" disabled={!pages.more} onClick={pages.more}>
-          Read on
+          Load more
         </Button>
       )}
     </>

@@ -36,10 +36,10 @@ export default function NewRun() {
   const definition = all.find((d) => d.definition_id === search.operation) ?? entries.find((e) => e.newest.operation_type === search.operation)?.newest
   const nowhere = !onFleet && mine.length === 0
   return (
-    <Page back={<TextLink to="/operations" search={project ? { project: project.project_id } : {}}>Operations</TextLink>} title="Run an operation" lead="Say what, on which nodes. The plan shows on each node whether it can be done, and nothing is done before you have seen it.">
+    <Page back={<TextLink to="/operations" search={project ? { project: project.project_id } : {}}>Operations</TextLink>} title="Run an operation" lead="Choose an operation and its nodes. The plan shows for each node whether it can run, and nothing starts before you have seen the plan.">
       {catalog.error && <ProblemNote error={catalog.error} onRetry={() => void catalog.refetch()} />}
       {(catalog.isPending || loading) && <Loading what="what can be run" />}
-      {!loading && nowhere && <Empty title="You may not run operations">It takes the role of a member in a project, or of an operator. Whoever administers the project gives roles.</Empty>}
+      {!loading && nowhere && <Empty title="You may not run operations">You need to be a member of a project, or an operator. Ask an administrator of the project for a role.</Empty>}
       {catalog.data && !loading && !nowhere && (
         <>
           <div className="grid gap-4 md:grid-cols-2">
@@ -53,7 +53,7 @@ export default function NewRun() {
             />
             {(onFleet ? mine.length > 0 : mine.length > 1) && (
               <SelectField
-                label="For whom"
+                label="Run for"
                 value={project?.project_id ?? platform}
                 onChange={(v) => change({ project: v === platform ? undefined : v })}
                 options={[...(onFleet ? [{ value: platform, label: 'the platform: nodes of the fleet' }] : []), ...mine.map((p) => ({ value: p.project_id, label: `${p.name}: what it rents` }))]}
@@ -139,7 +139,7 @@ function Form({ definition: d, project, nodes, allocation }: { definition: Defin
         <Button type="submit" look={current ? 'plain' : 'primary'} busy={planning.isPending}>
           {planned ? 'Plan again' : 'Plan'}
         </Button>
-        {planned && !current && <Badge tone="warn">The plan is out of date: what you ask for has changed.</Badge>}
+        {planned && !current && <Badge tone="warn">The plan is out of date because you changed the request.</Badge>}
         {asked && !right && <span className="text-sm text-bad">Correct what is marked; nothing has been sent.</span>}
       </div>
       {current && (

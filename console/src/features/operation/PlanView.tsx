@@ -7,7 +7,7 @@ type Planned = Plan['targets'][number]
 
 const columns: Column<Planned>[] = [
   { key: 'node', title: 'Node', width: 'minmax(9rem,0.6fr)', cell: (t) => <span className="font-medium">{t.hostname}</span> },
-  { key: 'fits', title: 'Can it', width: '6rem', cell: (t) => <Badge tone={t.fits ? 'ok' : 'warn'}>{t.fits ? 'fits' : 'left out'}</Badge> },
+  { key: 'fits', title: 'Included', width: '6rem', cell: (t) => <Badge tone={t.fits ? 'ok' : 'warn'}>{t.fits ? 'fits' : 'left out'}</Badge> },
   { key: 'why', title: 'Why not, and what to do', width: 'minmax(14rem,2fr)', cell: (t) => <Why target={t} /> },
 ]
 

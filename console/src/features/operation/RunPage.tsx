@@ -55,7 +55,7 @@ function Shown({ where, run, problem, onRetry }: { where: Where; run: Run; probl
         <>
           {definition.data?.title ?? run.operation_type} <State of="operation" is={run.status} />
           {held && <Badge tone={held.tone}>{held.words}</Badge>}
-          {run.only_plan && <Badge tone="info">only looks</Badge>}
+          {run.only_plan && <Badge tone="info">dry run</Badge>}
         </>
       }
       lead={
@@ -74,7 +74,7 @@ function Shown({ where, run, problem, onRetry }: { where: Where; run: Run; probl
 
 /** Standing says what a run waits for, or why it ended as it did. */
 function Standing({ run }: { run: Run }) {
-  if (run.status === 'failed') return <Note tone="bad" title={run.error_message ?? 'It failed.'}>Mend the cause, then resume it: nodes go on at the step that failed, and what succeeded is not done again.</Note>
+  if (run.status === 'failed') return <Note tone="bad" title={run.error_message ?? 'It failed.'}>Fix the cause, then resume the run: nodes continue at the step that failed, and steps that succeeded are not repeated.</Note>
   if (run.status === 'canceled') return <Note tone="warn" title={run.error_message ?? 'It was stopped before every node was done.'}>{run.cancel_reason && <p>Reason: {run.cancel_reason}</p>}</Note>
   if (run.approval?.awaited) {
     return (
@@ -83,9 +83,9 @@ function Standing({ run }: { run: Run }) {
       </Note>
     )
   }
-  if (run.cancel_requested) return <Note tone="warn" title="It is being stopped">Nothing more is begun; nodes stop at the next safe point. {run.waiting_for}</Note>
-  if (run.paused) return <Note tone="warn" title="It is paused: nothing more is handed out">{run.pause_reason}</Note>
-  return run.waiting_for ? <Note title={`It waits for: ${run.waiting_for}`} /> : null
+  if (run.cancel_requested) return <Note tone="warn" title="The run is being stopped">No further node starts; running nodes stop at the next safe point. {run.waiting_for}</Note>
+  if (run.paused) return <Note tone="warn" title="The run is paused: no further node starts">{run.pause_reason}</Note>
+  return run.waiting_for ? <Note title={`Waiting for: ${run.waiting_for}`} /> : null
 }
 
 function Request({ run }: { run: Run }) {
@@ -95,15 +95,15 @@ function Request({ run }: { run: Run }) {
         <Facts
           of={[
             ['Definition', <TextLink key="d" to={`/operations/catalog/${run.operation_type}@${run.version}`}>{`${run.operation_type}@${run.version}`}</TextLink>],
-            ['Its digest', <Code key="g">{run.digest}</Code>],
-            ['Whose', run.project_id ? <ProjectName key="p" id={run.project_id} /> : 'the platform'],
+            ['Digest of the definition', <Code key="g">{run.digest}</Code>],
+            ['Project', run.project_id ? <ProjectName key="p" id={run.project_id} /> : 'the platform'],
             ['Reason', run.reason],
             ['Nodes at a time', `${run.max_concurrency}${run.ramp ? ', beginning with 1, 2, 4 …' : ''}`],
             ['Pauses', `when more than ${run.max_failures} nodes have failed`],
-            ['A node has', `${span(run.timeout_seconds)} for all steps`],
+            ['Time limit per node', `${span(run.timeout_seconds)} for all steps`],
             ['Approved by', run.approval && !run.approval.awaited ? run.approval.approved_by : undefined],
             ['Resumed', run.resumes === 0 ? 'never' : `${run.resumes} times`],
-            ['Repeats', run.again_of && <TextLink key="a" to={`/operations/${run.again_of}`} search={run.project_id ? { project: run.project_id } : {}}>an earlier run</TextLink>],
+            ['Repeat of', run.again_of && <TextLink key="a" to={`/operations/${run.again_of}`} search={run.project_id ? { project: run.project_id } : {}}>an earlier run</TextLink>],
             ['Began', run.started_at && <When key="s" at={run.started_at} exactly />],
             ['Ended', run.finished_at && <When key="f" at={run.finished_at} exactly />],
             ['Id', <Code key="i">{run.operation_id}</Code>],

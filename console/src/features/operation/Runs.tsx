@@ -28,7 +28,7 @@ export default function Runs() {
   return (
     <Page
       title="Operations"
-      lead="Versioned work on nodes: packages, files, services, checks. What failed is resumed at its step, and everything that a step printed can be read."
+      lead="Run versioned work on nodes: packages, files, services, checks. You can resume a failed run at its failed step and read everything that a step printed."
       actions={
         <>
           <LinkButton to="/operations/policies" search={chosen ? { project: chosen.project_id } : {}}>
@@ -43,13 +43,13 @@ export default function Runs() {
         </>
       }
     >
-      {!chosen && !seesAll && <Empty title="You are in no project yet">Whoever administers a tenant or project gives you a role in it. Then its runs are here.</Empty>}
+      {!chosen && !seesAll && <Empty title="You are in no project yet">Ask an administrator of a tenant or project for a role. Its runs then appear here.</Empty>}
       {(chosen ?? seesAll) && (
         <>
           <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
             {(projects.length > 1 || (seesAll && projects.length > 0)) && (
               <SelectField
-                label="Whose"
+                label="Project"
                 value={chosen?.project_id ?? everybody}
                 onChange={(v) => change({ project: v === everybody ? undefined : v })}
                 options={[...(seesAll ? [{ value: everybody, label: 'of the platform and all projects' }] : []), ...projects.map((p) => ({ value: p.project_id, label: p.name }))]}
@@ -75,7 +75,7 @@ const columns: Column<Run>[] = [
   { key: 'who', title: 'Requested by', width: 'minmax(8rem,0.8fr)', cell: (r) => r.requested_by_name ?? r.requested_by },
   { key: 'when', title: 'Requested', width: '7rem', cell: (r) => <When at={r.created_at} /> },
 ]
-const project: Column<Run> = { key: 'project', title: 'Whose', width: 'minmax(9rem,1fr)', cell: (r) => (r.project_id ? <ProjectName id={r.project_id} /> : 'the platform') }
+const project: Column<Run> = { key: 'project', title: 'Project', width: 'minmax(9rem,1fr)', cell: (r) => (r.project_id ? <ProjectName id={r.project_id} /> : 'the platform') }
 
 /** Standing is the state of a run, with what holds it up. */
 function Standing({ run }: { run: Run }) {
@@ -97,8 +97,8 @@ function List({ project: of, status, type, node }: { project?: Project; status?:
     status || type || node ? (
       <Empty title="There is no such run">Choose another status or type to see the others.</Empty>
     ) : (
-      <Empty title="Nothing was run yet" action={<LinkButton to="/operations/catalog">See what can be run</LinkButton>}>
-        What is run on nodes appears here, and stays.
+      <Empty title="No runs yet" action={<LinkButton to="/operations/catalog">See what can be run</LinkButton>}>
+        Runs stay listed here after they end.
       </Empty>
     )
   return (

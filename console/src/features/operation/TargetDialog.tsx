@@ -39,10 +39,10 @@ export function TargetDialog({ where, run, target, columns, onClose }: Props) {
             </p>
           </Note>
         )}
-        {target.probing && <Note tone="warn" title="Nobody heard how the last attempt ended">The node is asked what is there before anything is done again.</Note>}
+        {target.probing && <Note tone="warn" title="The result of the last attempt is unknown">gpuaas checks the node before it repeats anything.</Note>}
         {steps.error && <ProblemNote error={steps.error} onRetry={() => void steps.refetch()} />}
         {steps.isPending && <Loading what="the steps" />}
-        {steps.data?.length === 0 && <p className="text-sm text-muted">{target.status === 'running' ? 'The node works on it; it tells of its steps when it is done.' : 'The node has not begun any step.'}</p>}
+        {steps.data?.length === 0 && <p className="text-sm text-muted">{target.status === 'running' ? 'The node is working on it and reports its steps when it is done.' : 'The node has not begun any step.'}</p>}
         {attempts.map((n) => (
           <section key={n}>
             <h3 className="mb-1 text-sm font-semibold">Attempt {n}</h3>
@@ -87,7 +87,7 @@ function StepRow({ step: s, title }: { step: Step; title: string }) {
           {s.tries > 1 && ` · ${s.tries} tries`}
           {s.resolved_profile && ` · by ${s.resolved_profile}`}
           {s.log_lines > 0 && ` · ${s.log_lines} lines of log`}
-          {s.log_bytes_dropped > 0 && ` (${s.log_bytes_dropped} bytes were too many and are lost)`}
+          {s.log_bytes_dropped > 0 && ` (${s.log_bytes_dropped} bytes exceeded the limit and were dropped)`}
         </span>
       </p>
       {s.summary && <p className="break-words">{s.summary}</p>}

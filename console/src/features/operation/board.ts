@@ -9,7 +9,7 @@ export type Column = { id: string; title: string }
 export type Cell = { words: string; tone: Tone; /** The newest that is known of it. */ step?: Step }
 
 const stepTones: Record<Step['status'], Tone> = { succeeded: 'ok', failed: 'bad', canceled: 'idle', not_reached: 'idle', planned: 'info' }
-const stepWords: Record<Step['status'], string> = { succeeded: 'done', failed: 'failed', canceled: 'stopped', not_reached: 'not reached', planned: 'looked' }
+const stepWords: Record<Step['status'], string> = { succeeded: 'done', failed: 'failed', canceled: 'stopped', not_reached: 'not reached', planned: 'checked only' }
 
 const targetTones: Record<string, Tone> = Object.fromEntries(statesOf('operation_target').map((s) => [s.name, s.tone]))
 
@@ -62,7 +62,7 @@ export function cellsOf(target: Target, columns: Column[], told: Map<number, Ste
 }
 
 function doing(t: Target): string {
-  if (t.probing) return 'being looked at'
+  if (t.probing) return 'checking'
   return t.current_step_percent ? `running, ${t.current_step_percent} %` : 'running'
 }
 

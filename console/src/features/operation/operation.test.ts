@@ -66,7 +66,7 @@ describe('the board', () => {
     expect(shown(target({ status: 'failed', step_index: 1 }))).toEqual(['done', 'failed', '–'])
     expect(shown(target({ status: 'succeeded', step_index: 3 }))).toEqual(['done', 'done', 'done'])
     expect(shown(target({ status: 'skipped' }))).toEqual(['–', '–', '–'])
-    expect(shown(target({ probing: true }))).toEqual(['being looked at', '–', '–'])
+    expect(shown(target({ probing: true }))).toEqual(['checking', '–', '–'])
   })
 
   it('shows a step that failed and was passed over, where only failed steps are known', () => {

@@ -49,7 +49,7 @@ export function Policies({ of, type, onType }: { of: Level; type: string; onType
           value={type}
           onChange={onType}
           options={[{ value: everyType, label: 'all types' }, ...[...new Set([...types, ...(type === everyType ? [] : [type])])].map((t) => ({ value: t, label: t }))]}
-          hint="What is settled for a type is more specific than what is settled for all types at the same level."
+          hint="A policy for a type is more specific than one for all types at the same level."
         />
       </div>
       {catalog.error && <ProblemNote error={catalog.error} onRetry={() => void catalog.refetch()} />}
@@ -81,7 +81,7 @@ function One({ of, type }: { of: Level; type: string }) {
         manages && (
           <>
             {p.version > 0 && <Button onClick={() => setRemoving(true)}>Take back …</Button>}
-            <Button onClick={() => setSetting({ policy: p, etag: policy.data?.etag ?? '' })}>Settle …</Button>
+            <Button onClick={() => setSetting({ policy: p, etag: policy.data?.etag ?? '' })}>Set …</Button>
           </>
         )
       }
@@ -93,18 +93,18 @@ function One({ of, type }: { of: Level; type: string }) {
         <p className="text-sm text-muted">
           {p.version > 0 ? (
             <>
-              Here, {here} has settled something, last <When at={p.updated_at} />
+              Here, {here} has set a policy, last changed <When at={p.updated_at} />
               {p.reason && `: ${p.reason}`}.
             </>
           ) : (
-            <>Here, {here} has settled nothing.</>
+            <>Here, {here} has set no policy.</>
           )}{' '}
-          {!manages && 'Administrators of the platform settle policies of the platform, administrators of a tenant those of the tenant and its projects.'}
+          {!manages && 'Administrators of the platform set policies of the platform, administrators of a tenant those of the tenant and its projects.'}
         </p>
       </div>
-      {setting && <SetPolicy of={of} type={type} policy={setting.policy} etag={setting.etag} onDone={done('The policy is settled.')} onClose={() => setSetting(undefined)} />}
+      {setting && <SetPolicy of={of} type={type} policy={setting.policy} etag={setting.etag} onDone={done('The policy is set.')} onClose={() => setSetting(undefined)} />}
       {removing && (
-        <ConfirmDialog title="Take the policy back" does="Take it back" act={() => takeBack(of, type)} onDone={done('The policy is taken back.')} onClose={() => setRemoving(false)}>
+        <ConfirmDialog title="Remove the policy" does="Remove it" act={() => takeBack(of, type)} onDone={done('The policy is removed.')} onClose={() => setRemoving(false)}>
           <p>From now on only the other levels apply here. Runs that have started continue.</p>
         </ConfirmDialog>
       )}

@@ -24,9 +24,9 @@ export default function PoliciesPage() {
     <Page
       back={<TextLink to="/operations">Operations</TextLink>}
       title="Policies of operations"
-      lead="Platform, tenant and project settle what may be run and how. Here is what counts, key by key, and which level decided it. Tenants and projects have theirs under Access, too."
+      lead="The platform, tenants and projects set what may run and how. This page shows the value in force for each key and the level that set it. You also find them under Access."
     >
-      {!project && !seesPlatform && <Empty title="You are in no project yet">Whoever administers a tenant or project gives you a role in it.</Empty>}
+      {!project && !seesPlatform && <Empty title="You are in no project yet">Ask an administrator of a tenant or project for a role.</Empty>}
       {(project ?? seesPlatform) && (
         <>
           {(seesPlatform ? mine.length > 0 : mine.length > 1) && (

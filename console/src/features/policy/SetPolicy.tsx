@@ -26,8 +26,8 @@ export function SetPolicy({ of, type, policy, etag, onDone, onClose }: Props) {
   const refused = setting.error ? asRefusal(setting.error).fields : {}
   return (
     <Dialog title={`What ${scopeWords[policy.scope]} says about ${type === everyType ? 'all types' : type}`} onClose={onClose} wide>
-      <ActForm doing={setting} does="Settle" leave="Cancel" disabled={Object.keys(wrong).length > 0} onClose={onClose}>
-        <p className="text-sm text-muted">What is left empty is left to the other levels. A level can only narrow limits of the levels above it.</p>
+      <ActForm doing={setting} does="Set" leave="Cancel" disabled={Object.keys(wrong).length > 0} onClose={onClose}>
+        <p className="text-sm text-muted">Empty fields take the value of the other levels. A level can only narrow the limits above it.</p>
         <div className="grid gap-4 sm:grid-cols-2">
           <SelectField label="Can it be run" value={draft.enabled} onChange={(enabled) => change({ enabled })} options={[{ value: '', label: 'as the other levels say' }, { value: 'true', label: 'yes' }, { value: 'false', label: 'no' }]} hint="The most specific level decides, unless the platform denies it for good." error={refused.enabled} />
           <TextField label="Nodes at a time, at most" value={draft.concurrency} onChange={(concurrency) => change({ concurrency })} error={wrong.concurrency ?? refused.max_concurrency} />
@@ -35,9 +35,9 @@ export function SetPolicy({ of, type, policy, etag, onDone, onClose }: Props) {
           <TextField label="Bytes of an artifact, at most" value={draft.size} onChange={(size) => change({ size })} error={wrong.size ?? refused.max_artifact_size_bytes} />
         </div>
         <CheckField label="Signatures of artifacts must be checked" value={draft.signature} onChange={(signature) => change({ signature })} />
-        <CheckField label="Narrow what it may be asked for by" value={draft.narrowKinds} onChange={(narrowKinds) => change({ narrowKinds })} />
+        <CheckField label="Narrow the allowed targets" value={draft.narrowKinds} onChange={(narrowKinds) => change({ narrowKinds })} />
         {draft.narrowKinds && (
-          <div role="group" aria-label="What it may be asked for by" className="flex flex-wrap gap-4 pl-6">
+          <div role="group" aria-label="Allowed targets" className="flex flex-wrap gap-4 pl-6">
             {targetKinds.map((k) => (
               <CheckField key={k} label={k} value={draft.kinds.includes(k)} onChange={(on) => change({ kinds: on ? [...draft.kinds, k] : draft.kinds.filter((o) => o !== k) })} />
             ))}

@@ -14,7 +14,7 @@ export const keyWords: Record<Decision['key'], string> = {
   enabled: 'Can it be run',
   max_concurrency: 'Nodes at a time, at most',
   timeout_seconds: 'Seconds on one node, at most',
-  allowed_target_kinds: 'What it may be asked for by',
+  allowed_target_kinds: 'Allowed targets',
   allowed_artifact_sources: 'Where artifacts may come from',
   require_signature_verification: 'Signatures of artifacts are checked',
   max_artifact_size_bytes: 'Bytes of an artifact, at most',

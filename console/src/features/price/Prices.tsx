@@ -39,7 +39,7 @@ export default function Prices() {
     </Button>
   )
   return (
-    <Page title="Prices" lead="What one GPU, or a machine without, costs for an hour. A price that has begun is never changed: the next one ends it, and what is rented keeps the price that it was rented at, unless it was agreed that it follows this list." actions={set}>
+    <Page title="Prices" lead="The price per hour of one GPU, or of one machine without GPUs. A price in force cannot be changed, only replaced by a new one. Existing allocations keep their price unless their terms follow this list." actions={set}>
       <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
         <SelectField label="SKU" value={sku ?? ''} onChange={(v) => change({ sku: v || undefined })} options={[{ value: '', label: 'all' }, ...skus.map((s) => ({ value: s.sku_id, label: s.display_name }))]} />
       </div>
@@ -67,7 +67,7 @@ export default function Prices() {
           onClose={() => setWithdrawing(undefined)}
         >
           <p>
-            {money(withdrawing.price_minor, withdrawing.currency)} for an hour does not begin <When at={withdrawing.valid_from} exactly />. The price before it goes on.
+            {money(withdrawing.price_minor, withdrawing.currency)} for an hour does not begin <When at={withdrawing.valid_from} exactly />. The present price stays in force.
           </p>
         </ConfirmDialog>
       )}
@@ -79,9 +79,9 @@ function columnsFor(now: number, onWithdraw?: (p: Price) => void): Column<Price>
   return [
     { key: 'sku', title: 'SKU', width: 'minmax(12rem,1fr)', cell: (p) => p.sku },
     { key: 'price', title: 'GPU hour', width: '9rem', align: 'right', cell: (p) => money(p.price_minor, p.currency) },
-    { key: 'stands', title: 'Stands', width: '6.5rem', cell: (p) => <Badge tone={stands(p, now).tone}>{stands(p, now).word}</Badge> },
+    { key: 'stands', title: 'State', width: '6.5rem', cell: (p) => <Badge tone={stands(p, now).tone}>{stands(p, now).word}</Badge> },
     { key: 'from', title: 'Begins', width: 'minmax(13rem,1fr)', cell: (p) => <When at={p.valid_from} exactly /> },
-    { key: 'until', title: 'Ends', width: 'minmax(13rem,1fr)', cell: (p) => (p.valid_until ? <When at={p.valid_until} exactly /> : 'not by itself') },
+    { key: 'until', title: 'Ends', width: 'minmax(13rem,1fr)', cell: (p) => (p.valid_until ? <When at={p.valid_until} exactly /> : 'open-ended') },
     { key: 'reason', title: 'Reason', width: 'minmax(10rem,1fr)', cell: (p) => <span title={p.reason}>{p.reason}</span> },
     ...(onWithdraw ? [{ key: 'actions', title: 'Actions', width: '7rem', cell: (p: Price) => mayWithdraw(p, now) && <RowButton text="Withdraw" label={`Withdraw ${money(p.price_minor, p.currency)} of ${p.sku}`} onClick={() => onWithdraw(p)} /> }] : []),
   ]

@@ -46,9 +46,9 @@ export function SetPrice({ sku: first, onDone, onClose }: { sku?: string; onDone
           <TextField label="Currency" required value={currency} onChange={(v) => setTyped(v.toUpperCase())} hint="Tenants rent the SKU at its price in their own currency." error={currency && !known ? 'Three letters, such as USD.' : refused.currency} />
           <TextField label="Price of one GPU for an hour" required value={amount} onChange={setAmount} hint="Of a machine without GPUs: of the machine." error={(amount ? wrong : undefined) ?? refused.price_minor} />
           {minor === 0 && <CheckField label="Free of charge" value={free} onChange={setFree} hint="A price of zero gives it away." />}
-          <TextField label="Begins" type="datetime-local" value={begins} onChange={setBegins} hint="In your time zone. Left empty, it begins now, and cannot be withdrawn." error={from.wrong ?? refused.valid_from} />
-          <TextArea label="Reason" rows={2} most={500} value={reason} onChange={setReason} hint="Everybody who rents can read it." error={refused.reason} />
-          <CheckField label="Without notice" value={atOnce} onChange={setAtOnce} hint="Where the price of what is rented follows the list, a price must be set some time before it begins. Say why not." />
+          <TextField label="Begins" type="datetime-local" value={begins} onChange={setBegins} hint="In your time zone. Empty: it begins now, and cannot be withdrawn." error={from.wrong ?? refused.valid_from} />
+          <TextArea label="Reason" rows={2} most={500} value={reason} onChange={setReason} hint="All tenants can read it." error={refused.reason} />
+          <CheckField label="Without notice" value={atOnce} onChange={setAtOnce} hint="Allocations that follow the list need advance notice of a new price. To skip the notice, give a reason." />
         </ActForm>
       )}
     </Dialog>

@@ -36,7 +36,7 @@ export function Quotas({ of }: { of: Owner }) {
   }
   return (
     <Card title="Quotas" actions={manages && <Button onClick={() => setSetting('new')}>Set a quota …</Button>}>
-      <p className="mb-2 text-sm text-muted">{of.projectId ? 'What the project may hold: its own quotas, and those of its tenant, which all projects of the tenant share.' : 'What the tenant may hold over all its projects, and what it allows each of them.'} A quota keeps nothing free; it only refuses what goes beyond it.</p>
+      <p className="mb-2 text-sm text-muted">{of.projectId ? 'What the project may hold: its own quotas, and those of its tenant, which all projects of the tenant share.' : 'What the tenant may hold over all its projects, and what it allows each of them.'} A quota does not reserve anything; it refuses requests beyond it.</p>
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="quotas" />}
       {!pages.loading && !pages.error && pages.rows.length === 0 && (
@@ -103,7 +103,7 @@ function Used({ measure: m }: { measure: Measure }) {
     <div className="w-44">
       <p className="tabular-nums">
         {m.used} of {m.limit} {m.unit} used
-        {tone === 'bad' && <span className="text-bad">, above it</span>}
+        {tone === 'bad' && <span className="text-bad">, over the quota</span>}
         {tone === 'warn' && <span className="text-warn">, full</span>}
       </p>
       <div aria-hidden className="mt-1 h-1.5 overflow-hidden rounded bg-raised">
@@ -138,10 +138,10 @@ function SetQuota({ of, quota, onDone, onClose }: SetProps) {
   return (
     <Dialog title={quota ? `Change the quota: ${quota.sku ?? everySku}` : 'Set a quota'} onClose={onClose}>
       <ActForm doing={setting} does="Set" leave="Cancel" disabled={!draft.ready} onClose={onClose}>
-        {!quota && <SelectField label="What it is about" value={sku} onChange={setSku} options={[{ value: '', label: 'all SKUs together' }, ...skus.map((s) => ({ value: s.sku_id, label: s.display_name }))]} error={refused.sku} hint="One that is there already is replaced." />}
-        <TextField label="GPUs at most" type="number" value={gpus} onChange={setGpus} hint="Left empty, GPUs are not limited. 0 means none." error={draft.wrong.gpus ?? refused.gpus} />
-        <TextField label="Nodes at most" type="number" value={nodes} onChange={setNodes} hint="Left empty, nodes are not limited. 0 means none." error={draft.wrong.nodes ?? refused.nodes} />
-        <p className="text-sm text-muted">Nothing is taken away: what is held stays, and nothing more is given until it fits.{of.projectId && ' A project cannot be allowed more than its tenant.'}</p>
+        {!quota && <SelectField label="SKU" value={sku} onChange={setSku} options={[{ value: '', label: 'all SKUs together' }, ...skus.map((s) => ({ value: s.sku_id, label: s.display_name }))]} error={refused.sku} hint="An existing quota for it is replaced." />}
+        <TextField label="GPUs at most" type="number" value={gpus} onChange={setGpus} hint="Empty: no limit. 0 means none." error={draft.wrong.gpus ?? refused.gpus} />
+        <TextField label="Nodes at most" type="number" value={nodes} onChange={setNodes} hint="Empty: no limit. 0 means none." error={draft.wrong.nodes ?? refused.nodes} />
+        <p className="text-sm text-muted">Existing allocations stay. New requests are refused until they fit the quota.{of.projectId && ' A project cannot be allowed more than its tenant.'}</p>
       </ActForm>
     </Dialog>
   )

@@ -25,7 +25,7 @@ export function RentalSettings({ of }: { of: Owner }) {
   const s = settings.data?.body
   return (
     <Card title="Rental settings" actions={mayChange && s && <Button onClick={() => setChanging({ settings: s, etag: settings.data?.etag ?? '' })}>Change the settings …</Button>}>
-      <p className="mb-2 text-sm text-muted">They count for what is rented or extended from now on. {of.projectId ? 'A project cannot allow more than its tenant.' : 'Projects can allow less.'}</p>
+      <p className="mb-2 text-sm text-muted">They apply to new and extended allocations. {of.projectId ? 'A project cannot allow more than its tenant.' : 'Projects can allow less.'}</p>
       {settings.error && <ProblemNote error={settings.error} onRetry={() => void settings.refetch()} />}
       {settings.isPending && <Loading what="the settings" />}
       {s && <Facts of={factsOf(s)} />}
@@ -41,9 +41,9 @@ function factsOf({ in_force: now, updated_at }: Settings): [string, ReactNode][]
     </span>
   )
   return [
-    ['Lasts, if the request names no end', value(lasting(now.default_expiry_seconds, 'until it is given back'), now.default_expiry_from)],
-    ['Lasts at most', value(lasting(now.max_expiry_seconds, 'as long as one likes'), now.max_expiry_from)],
-    ['Root access', value(now.root_access ? 'may be asked for, where the SKU has it' : 'cannot be had', now.root_access_from)],
+    ['Lasts, if the request names no end', value(lasting(now.default_expiry_seconds, 'until it is released'), now.default_expiry_from)],
+    ['Lasts at most', value(lasting(now.max_expiry_seconds, 'no limit'), now.max_expiry_from)],
+    ['Root access', value(now.root_access ? 'allowed, if the SKU offers it' : 'not allowed', now.root_access_from)],
     ...(updated_at ? [['Changed here', <When key="u" at={updated_at} />] as [string, ReactNode]] : []),
   ]
 }
@@ -70,12 +70,12 @@ function Change({ of, settings, etag, onClose }: { of: Owner; settings: Settings
   return (
     <Dialog title="Change the rental settings" onClose={onClose}>
       <ActForm doing={changing} does="Change" leave="Cancel" disabled={!!wrong.usual || !!wrong.most} onClose={onClose}>
-        <SelectField label="An allocation whose request names no end lasts" value={draft.usual} onChange={(v) => change({ usual: v as Draft['usual'] })} options={[left, { value: 'never', label: 'until it is given back' }, { value: 'set', label: 'so long' }]} error={draft.usual === 'set' ? undefined : refused.default_expiry_seconds} />
+        <SelectField label="Default duration of an allocation" value={draft.usual} onChange={(v) => change({ usual: v as Draft['usual'] })} options={[left, { value: 'never', label: 'until it is released' }, { value: 'set', label: 'so long' }]} error={draft.usual === 'set' ? undefined : refused.default_expiry_seconds} />
         {draft.usual === 'set' && <TextField label="It lasts" required value={draft.usualLife} onChange={(v) => change({ usualLife: v })} hint={lifeHint} error={wrong.usual ?? refused.default_expiry_seconds} />}
-        <SelectField label="An allocation lasts at most" value={draft.most} onChange={(v) => change({ most: v as Draft['most'] })} options={[left, { value: 'set', label: 'so long' }]} hint="Where there is a longest life, each allocation has an end. Whoever still works on a node extends it." />
+        <SelectField label="An allocation lasts at most" value={draft.most} onChange={(v) => change({ most: v as Draft['most'] })} options={[left, { value: 'set', label: 'so long' }]} hint="With a maximum, every allocation ends. Users extend the ones they still need." />
         {draft.most === 'set' && <TextField label="At most" required value={draft.mostLife} onChange={(v) => change({ mostLife: v })} hint={lifeHint} error={wrong.most ?? refused.max_expiry_seconds} />}
         <SelectField label="Root access" value={draft.root} onChange={(v) => change({ root: v as Draft['root'] })} options={[left, { value: 'yes', label: 'may be asked for' }, { value: 'no', label: 'cannot be had' }]} error={refused.root_access} />
-        <p className="text-sm text-muted">What is rented already stays as it is.</p>
+        <p className="text-sm text-muted">Existing allocations keep their terms.</p>
       </ActForm>
     </Dialog>
   )

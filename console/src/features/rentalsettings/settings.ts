@@ -44,7 +44,7 @@ export const lasting = (seconds: number, forEver: string) => (seconds === 0 ? fo
 
 type From = Settings['in_force']['default_expiry_from']
 
-const fromWords: Record<From, string> = { platform: 'as the platform has it', tenant: 'settled by the tenant', project: 'settled by the project' }
+const fromWords: Record<From, string> = { platform: 'as the platform has it', tenant: 'set by the tenant', project: 'set by the project' }
 
 /** settledBy says who settled something. */
 export const settledBy = (from: From) => fromWords[from]

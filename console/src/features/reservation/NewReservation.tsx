@@ -56,20 +56,20 @@ export function NewReservation({ onClose }: { onClose: () => void }) {
             <SelectField label="Project" value={draft.projectId} onChange={(projectId) => change({ projectId })} options={[{ value: '', label: 'all of the tenant' }, ...(projects.data?.rows ?? []).map((p) => ({ value: p.project_id, label: p.name }))]} error={refused.project_id} />
             <SelectField label="SKU" value={draft.sku} onChange={(sku) => change({ sku })} options={skus.map((s) => ({ value: s.sku_id, label: s.display_name }))} error={refused.sku} />
             <TextField label="Nodes" type="number" required value={draft.nodes} onChange={(nodes) => change({ nodes })} error={wrong.nodes ?? refused.nodes} />
-            <TextField label="Begins" type="datetime-local" value={draft.from} onChange={(from) => change({ from })} hint="In your time zone. Left empty, it begins now." error={wrong.from ?? refused.starts_at} />
+            <TextField label="Begins" type="datetime-local" value={draft.from} onChange={(from) => change({ from })} hint="In your time zone. Empty: it begins now." error={wrong.from ?? refused.starts_at} />
             <TextField label="Ends" type="datetime-local" required value={draft.until} onChange={(until) => change({ until })} error={wrong.until ?? refused.ends_at} />
-            <TextField label="Region" value={draft.region} onChange={(region) => change({ region })} hint="Left empty, any." error={refused.region} />
-            <TextField label="Rack" value={draft.rack} onChange={(rack) => change({ rack })} hint="Left empty, any. Tenants do not see it." error={refused.rack} />
-            <TextField label="Pool" value={draft.pool} onChange={(pool) => change({ pool })} hint="Left empty, the general one: the only one that tenants rent from by themselves." error={refused.pool} />
-            <TextField label="Labels of the nodes" value={draft.labels} onChange={(labels) => change({ labels })} placeholder="public/tier=fast" hint="KEY=VALUE, with commas between." error={wrong.labels ?? refused.labels} />
+            <TextField label="Region" value={draft.region} onChange={(region) => change({ region })} hint="Empty: any." error={refused.region} />
+            <TextField label="Rack" value={draft.rack} onChange={(rack) => change({ rack })} hint="Empty: any. Tenants do not see it." error={refused.rack} />
+            <TextField label="Pool" value={draft.pool} onChange={(pool) => change({ pool })} hint="Empty: the general one, the only one that tenants rent from by themselves." error={refused.pool} />
+            <TextField label="Labels of the nodes" value={draft.labels} onChange={(labels) => change({ labels })} placeholder="public/tier=fast" hint="KEY=VALUE, separated by commas." error={wrong.labels ?? refused.labels} />
           </div>
           <TextArea label="Reason" rows={2} most={500} value={draft.reason} onChange={(reason) => change({ reason })} hint="The owner reads it." error={refused.reason} />
           {tooMany && (
             <CheckField
-              label="Reserve them all the same"
+              label="Reserve even if nodes are missing"
               value={draft.force}
               onChange={(force) => change({ force })}
-              hint="The reservation then promises more than there is. It takes free nodes as they come, after those that began earlier, and shows how many are missing. Nothing that is rented is taken away."
+              hint="The reservation then promises more nodes than there are. It takes nodes as they become free, after earlier reservations, and shows how many are missing. Rented nodes stay rented."
             />
           )}
           <p className="text-sm text-muted">A number is kept, not certain nodes. What the owner rents already counts as used, where it fits.</p>

@@ -46,9 +46,9 @@ export default function Reservations() {
     </Button>
   )
   return (
-    <Page title="Reservations" lead="A reservation keeps a number of nodes for a tenant or a project in a time window. Its owner rents them as always; others leave them." actions={make}>
+    <Page title="Reservations" lead="A reservation keeps a number of nodes for a tenant or a project in a time window. Only its owner can rent them during that time." actions={make}>
       <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
-        <SelectField label="State" value={search.state ?? now} onChange={(v) => change({ state: v === now ? undefined : v })} options={[{ value: now, label: 'now and to come' }, { value: all, label: 'all, also those that ended' }, ...states]} />
+        <SelectField label="State" value={search.state ?? now} onChange={(v) => change({ state: v === now ? undefined : v })} options={[{ value: now, label: 'current and upcoming' }, { value: all, label: 'all, also those that ended' }, ...states]} />
       </div>
       {short.length > 0 && (
         <Note tone="warn" title={short.length === 1 ? 'One reservation lacks nodes' : `${short.length} reservations lack nodes`}>
@@ -67,7 +67,7 @@ export default function Reservations() {
           more={pages.more}
           stale={pages.stale}
           empty={
-            <Empty title={search.state ? 'There is none of that kind' : manages ? 'Nothing is reserved' : 'Nothing is reserved for you'} action={make}>
+            <Empty title={search.state ? 'No reservation has this state' : manages ? 'Nothing is reserved' : 'Nothing is reserved for you'} action={make}>
               {manages ? 'Reserve nodes to keep them for a tenant or a project for a time.' : 'Operators reserve nodes. Ask them where you need capacity at a certain time.'}
             </Empty>
           }

@@ -73,7 +73,7 @@ export function SSHKeys({ title, lead, queryKey, mayManage, list, add, remove }:
           }}
           onClose={() => setRemoving(undefined)}
         >
-          <p>What is rented from now on is no longer handed over to it. What was handed over to it before is not changed.</p>
+          <p>The key is removed from new and existing allocations. Open connections stay open.</p>
         </ConfirmDialog>
       )}
     </Card>
@@ -97,7 +97,7 @@ function AddKey({ add, onDone, onClose }: { add: (body: NewKey) => Promise<Key>;
     <Dialog title="Add an SSH key" onClose={onClose}>
       <ActForm doing={adding} does="Add" leave="Cancel" disabled={text.trim() === '' || wrong !== undefined} onClose={onClose}>
         <TextArea label="Public key" required mono rows={4} value={text} onChange={setText} placeholder="ssh-ed25519 AAAA… you@laptop" hint="The one line of the file that ends with .pub. ssh-keygen -t ed25519 makes a pair." error={wrong ?? refused.public_key} />
-        <TextField label="Name" value={name} onChange={setName} hint="What people call it. Left empty, it is the comment of the key." error={refused.name} />
+        <TextField label="Name" value={name} onChange={setName} hint="A name of your choice. Empty: the comment of the key." error={refused.name} />
       </ActForm>
     </Dialog>
   )
