@@ -71,19 +71,34 @@ func New(cfg Config) *Client {
 	c.http = &http.Client{
 		Timeout: patience,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if len(via) > maxRedirects || r.URL.Scheme != "https" && !c.plain[r.URL.Host] {
+			if len(via) > maxRedirects {
 				return http.ErrUseLastResponse
 			}
 			r.Header.Del("Authorization") // a token is for the one who asked for it
 			return nil
 		},
-		Transport: &http.Transport{ // no proxy of the environment: it would connect where nobody checks
+		Transport: sealed{c.plain, &http.Transport{ // no proxy of the environment: it would connect where nobody checks
 			DialContext:         func(ctx context.Context, n, a string) (net.Conn, error) { return c.guard.Dial(ctx, n, a) },
 			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots},
 			TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: 30 * time.Second,
-		},
+		}},
 	}
 	return c
+}
+
+// sealed sends nothing without TLS, except to hosts that are named: also not where a
+// registry sends for a token or for bytes.
+type sealed struct {
+	plain map[string]bool
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s sealed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !s.plain[r.URL.Host] {
+		return nil, fmt.Errorf("%s has no TLS", r.URL.Host)
+	}
+	return s.next.RoundTrip(r)
 }
 
 // repository is a repository with a memory for its anonymous tokens.

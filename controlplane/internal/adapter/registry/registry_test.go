@@ -107,6 +107,14 @@ func TestAttackARegistryAnswersWhatWasNotAskedFor(t *testing.T) {
 		"sent to plain http": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+r.Host+"/elsewhere", http.StatusTemporaryRedirect)
 		}, registry.CodeUnreachable},
+		"sent to plain http for a token": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="test"`, r.Host))
+			w.WriteHeader(http.StatusUnauthorized)
+		}, registry.CodeUnreachable},
+		"sent for a token into our networks": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="https://10.0.0.1/token",service="test"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		}, registry.CodeUnreachable},
 		"sent around": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path, http.StatusTemporaryRedirect)
 		}, registry.CodeUnreachable},
