@@ -337,10 +337,12 @@ func (s *session) showCapacity(columns []table.Column[apiclient.AllocationFilter
 		" nodes of "+o.Value.Sku+" can be had now.\n"); err != nil {
 		return err
 	}
+	costs := "nothing is charged for it"
 	if c := o.Value.Cost; c != nil {
-		if err := output.Write(s.Program.Out, costText(*c)+".\n"); err != nil {
-			return err
-		}
+		costs = costText(*c)
+	}
+	if err := output.Write(s.Program.Out, costs+".\n"); err != nil {
+		return err
 	}
 	if len(out) == 0 {
 		return nil
