@@ -100,6 +100,9 @@ func TestAttackATenantRegistersWhatAPolicyAllows(t *testing.T) {
 	policies()
 	_, err := w.register("team/llm", digest)
 	wantCode(t, "without a policy", err, "artifact_denied_by_policy")
+	if err != nil && !strings.Contains(err.Error(), "no policy for all operations says where") {
+		t.Errorf("it does not say why: %v", err)
+	}
 	policies(w.host + "/tea")
 	_, err = w.register("team/llm", digest)
 	wantCode(t, "elsewhere", err, "artifact_denied_by_policy")

@@ -74,17 +74,23 @@ func (s *Service) mayComeFrom(ctx context.Context, by Owner, source string, byte
 	if !strings.HasPrefix(source, "https://") { // as the step that fetches it names it
 		source = "https://" + source
 	}
+	if e.ArtifactSources == nil && !by.Org.IsZero() {
+		return denied("no policy for all operations says where it may come from")
+	}
 	for _, d := range e.Denials(policy.Request{
-		Type: "the registration", Open: !by.Org.IsZero(),
 		Artifacts: []policy.Artifact{{Source: source, Bytes: bytes, Signed: true}},
 	}) {
 		if d.Key == policy.ArtifactSources || d.Key == policy.MaxArtifactSize {
-			return fault.New(fault.Forbidden, "artifact_denied_by_policy", "the policy does not allow it: %s", d.Message).
-				WithRemedy("see which level decided what: gpuaas operation policy explain '*'; administrators of the tenant or the " +
-					"platform can allow it: gpuaas operation policy set '*' --artifact-sources HOST/PATH")
+			return denied(d.Message)
 		}
 	}
 	return nil
+}
+
+func denied(why string) error {
+	return fault.New(fault.Forbidden, "artifact_denied_by_policy", "the policy does not allow it: %s", why).
+		WithRemedy("see which level decided what: gpuaas operation policy explain '*' --global; administrators of the " +
+			"platform can allow it: gpuaas operation policy set '*' --global --artifact-sources HOST/PATH")
 }
 
 func insert(ctx context.Context, tx pgx.Tx, by Owner, w Wish, seen look, v Verdict) (Artifact, error) {
