@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,9 +20,10 @@ const receivers = ['--webhooks-plain-http=true', '--webhooks-allowed-networks=12
 export async function up(extra: string[] = []) {
   const state = mkdtempSync(join(tmpdir(), 'gpuaas-console-'))
   const provider = await startProvider([admin, auditor, tenant, stranger])
+  const releaseKey = execFileSync('../bin/gpuaas', ['agent', 'release', 'make-key', join(state, 'release.key')], { encoding: 'utf8' }).trim()
   const gpuaas = spawn(
     '../bin/gpuaas',
-    ['up', '--state', state, '--listen', '127.0.0.1:0', '--nodes-listen', '127.0.0.1:0', '--oidc-issuer', provider.issuer, '--oidc-client-id', clientID, ...receivers, ...extra],
+    ['up', '--state', state, '--listen', '127.0.0.1:0', '--nodes-listen', '127.0.0.1:0', '--oidc-issuer', provider.issuer, '--oidc-client-id', clientID, '--nodes-release-keys', releaseKey, ...receivers, ...extra],
     { stdio: ['ignore', 'pipe', 'pipe'] },
   )
   let said = ''
@@ -56,6 +57,9 @@ export const plane = {
   get token() {
     return found('GPUAAS_CONSOLE_TOKEN')
   },
+  get state() {
+    return found('GPUAAS_CONSOLE_STATE')
+  },
   get pid() {
     return Number(found('GPUAAS_CONSOLE_PID'))
   },
@@ -71,6 +75,7 @@ export default async function setup() {
   const running = await up()
   process.env.GPUAAS_CONSOLE_URL = running.url
   process.env.GPUAAS_CONSOLE_TOKEN = running.token
+  process.env.GPUAAS_CONSOLE_STATE = running.state
   process.env.GPUAAS_CONSOLE_PID = String(running.pid)
   return running.down
 }

@@ -14,6 +14,7 @@ const lists: Record<string, string> = {
   onboardingId: '/api/v1/admin/onboardings?hostname=gpu-00003',
   decommissionId: '/api/v1/admin/decommissions',
   certificateId: '/api/v1/admin/certificates',
+  rolloutId: '/api/v1/admin/agent-rollouts',
   taskId: '/api/v1/admin/node-tasks',
   definitionId: '/api/v1/operation-definitions',
   operationId: '/api/v1/admin/operations?status=succeeded',

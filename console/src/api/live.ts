@@ -14,6 +14,9 @@ export type Connection = { state: 'connecting' | 'live' | 'lost' | 'off'; since:
 const concerns: [prefix: string, keys: string[]][] = [
   ...jobFamilies.map((f): [string, string[]] => [`node.${f}.`, [`${f}s`, `${f}-batches`, 'fleet', 'nodes']]),
   ['node.drift.', ['drift', 'fleet', 'nodes']],
+  ['agent.release.', ['agent-releases', 'agents', 'nodes']],
+  ['agent.drift.', ['agents']],
+  ['agent.', ['agent-rollouts', 'agents']],
   ['node.certificate.', ['certificates']],
   ['provisioning.', ['allocations', 'quotas', 'reservations', 'nodes', 'fleet', 'balances']],
   ['allocation', ['allocations', 'allocation-requests', 'quotas', 'reservations', 'nodes', 'fleet']],

@@ -2,7 +2,7 @@ import { useCallback } from 'react'
 import { Button, Stat } from '../../ui/basics'
 import { FilterText } from '../../ui/filtertext'
 import { SelectField } from '../../ui/form'
-import { agentCards, countOf, filters, groups, narrowed, statusesOf, toggled, type Summary } from './filters'
+import { agentCards, agentFilters, countOf, filters, groups, narrowed, statusesOf, toggled, type Summary } from './filters'
 
 type Address = Record<string, string | undefined>
 type Change = (patch: Address) => void
@@ -40,6 +40,7 @@ const states = [...groups.flatMap((g) => g.states), 'deleted']
 /** NodeFilters narrows the table; all of it is in the address. */
 export function NodeFilters({ all, address, change }: { all?: Summary; address: Address; change: Change }) {
   const search = useCallback((q: string) => change({ q }), [change])
+  const version = useCallback((v: string) => change({ agent_version: v }), [change])
   const chosen = statusesOf(address)
   const status = chosen.length > 1 ? chosen.join(',') : (chosen[0] ?? '')
   const several = chosen.length > 1 ? [{ value: status, label: chosen.map((s) => s.replaceAll('_', ' ')).join(', ') }] : []
@@ -52,10 +53,12 @@ export function NodeFilters({ all, address, change }: { all?: Summary; address: 
       <SelectField label="Site" value={address.site_id ?? ''} onChange={(v) => change({ site_id: v })} options={[{ value: '', label: 'Any site' }, ...(all?.sites ?? []).map((s) => ({ value: s.site_id, label: s.name }))]} />
       <SelectField label="Agent" value={address.agent ?? ''} onChange={(v) => change({ agent: v })} options={[{ value: '', label: 'Any agent' }, ...agentCards.map((c) => ({ value: c.agent, label: c.label }))]} />
       <SelectField label="Agent drift" value={address.drift_state ?? ''} onChange={(v) => change({ drift_state: v })} options={drifts} />
+      <FilterText label="Agent version" placeholder="any" value={address.agent_version ?? ''} onChange={version} />
+      <SelectField label="Agent channel" value={address.agent_channel ?? ''} onChange={(v) => change({ agent_channel: v })} options={[{ value: '', label: 'Any channel' }, 'stable', 'candidate', 'pinned', 'unassigned']} />
       <SelectField label="Scheduling" value={address.schedulable ?? ''} onChange={(v) => change({ schedulable: v })} options={either('schedulable', 'not schedulable')} />
       <SelectField label="Hold" value={address.held ?? ''} onChange={(v) => change({ held: v })} options={either('held', 'not held')} />
       <SelectField label="Taint" value={address.tainted ?? ''} onChange={(v) => change({ tainted: v })} options={either('tainted', 'not tainted')} />
-      <Button className="self-end" disabled={!narrowed(address)} onClick={() => change(Object.fromEntries(filters.map((k) => [k, undefined])))}>
+      <Button className="self-end" disabled={!narrowed(address)} onClick={() => change(Object.fromEntries([...filters, ...agentFilters].map((k) => [k, undefined])))}>
         Clear
       </Button>
     </div>

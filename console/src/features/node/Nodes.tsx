@@ -11,7 +11,7 @@ import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { AddNode } from './AddNode'
 import { AgentState } from './AgentState'
-import { askedFor, countedBy, sortOf, totalOf, turnoverOf } from './filters'
+import { askedFor, byAgent, countedBy, sortOf, totalOf, turnoverOf } from './filters'
 import { NodeCards, NodeFilters } from './NodeFilters'
 import { inBrief, type Node } from './scheduling'
 
@@ -76,7 +76,7 @@ export default function Nodes() {
       lead="Every machine that is or was part of the fleet. Arrow keys move in the table, Enter opens a node."
       actions={
         <>
-          {may('decommission:manage') && !!total && (
+          {may('decommission:manage') && !!total && !byAgent(address) && (
             <LinkButton to="/decommissions" search={turnoverOf(address)}>
               Turn over these nodes
             </LinkButton>

@@ -54,9 +54,16 @@ export const capacityCards: { counted: 'schedulable' | 'held' | 'tainted'; label
 /** filters are the parts of the address that narrow. */
 export const filters = ['q', 'status', 'sku', 'region_code', 'site_id', 'drift_state', 'agent', 'schedulable', 'held', 'tainted'] as const
 
+/** agentFilters narrow the table as well, but neither the summary nor a turnover takes them. */
+export const agentFilters = ['agent_version', 'agent_channel'] as const
+const channels = enums['list-nodes.agent_channel']
+
+/** byAgent says whether the address narrows by what only the table knows. */
+export const byAgent = (address: Address) => agentFilters.some((k) => address[k])
+
 /** narrowed says whether the address narrows. */
 export function narrowed(address: Address): boolean {
-  return filters.some((k) => address[k])
+  return filters.some((k) => address[k]) || byAgent(address)
 }
 
 /** statusesOf are the states that the address asks for; what is no state is passed over. */
@@ -93,6 +100,8 @@ export function askedFor(address: Address): Asked {
   return {
     ...countedBy(address),
     statuses: statuses.length ? statuses : undefined,
+    agent_version: address.agent_version || undefined,
+    agent_channel: oneOf(address.agent_channel, channels),
     schedulable: oneOf(address.schedulable, yesNo),
     sort: oneOf(sort.by, sorts),
     order: sort.order,
@@ -105,7 +114,7 @@ export function askedFor(address: Address): Asked {
  */
 export function totalOf(summary: Summary, address: Address): number | undefined {
   const wanted = statusesOf(address)
-  if (wanted.includes('deleted')) return undefined
+  if (wanted.includes('deleted') || byAgent(address)) return undefined
   const counts: Partial<Record<Status, number>> = summary.by_status
   const inStates = wanted.length ? wanted.reduce((sum, s) => sum + (counts[s] ?? 0), 0) : summary.total
   // Only active nodes are schedulable.
