@@ -95,7 +95,7 @@ func (a *app) agentReleaseCommand() *cobra.Command {
 			},
 		}),
 		a.withReason(verb{
-			use: "promote VERSION CHANNEL", short: "Let a channel want a release", args: frame.Exactly("VERSION", "CHANNEL"),
+			use: "promote VERSION CHANNEL", short: "Set the release of a channel", args: frame.Exactly("VERSION", "CHANNEL"),
 			operations: []string{"promote-agent-release"},
 			long: "Nodes of the channel that run another version are shown as outdated from now on. Nothing is installed by this.\n" +
 				"The channels are stable and candidate.",
@@ -106,7 +106,7 @@ func (a *app) agentReleaseCommand() *cobra.Command {
 				apiclient.AgentreleasePromoteBody{Version: args[0], Reason: reason}))
 		}),
 		a.withReason(verb{
-			use: "withdraw VERSION", short: "Give a release to no node any more, for ever", args: frame.Exactly("VERSION"),
+			use: "withdraw VERSION", short: "Withdraw a release permanently", args: frame.Exactly("VERSION"),
 			operations: []string{"withdraw-agent-release"},
 			long:       "A channel that wants it goes back to what it wanted before. Nodes that run it are left as they are.",
 		}, func(s *session, args []string, reason string) error {
@@ -114,7 +114,7 @@ func (a *app) agentReleaseCommand() *cobra.Command {
 				&apiclient.WithdrawAgentReleaseParams{}, apiclient.AgentreleaseReasonBody{Reason: reason}))
 		}),
 		a.withReason(verb{
-			use: "block VERSION", short: "Let no node have a version, released or not", args: frame.Exactly("VERSION"),
+			use: "block VERSION", short: "Block a version on all nodes, released or not", args: frame.Exactly("VERSION"),
 			operations: []string{"block-agent-version"},
 		}, func(s *session, args []string, reason string) error {
 			return frame.Show(s.Session, a.agentBlockColumns())(s.API.BlockAgentVersionWithResponse(s.Ctx,
@@ -147,7 +147,7 @@ func (a *app) withReason(v verb, run func(s *session, args []string, reason stri
 
 func (a *app) agentFloorCommand() *cobra.Command {
 	return a.withReason(verb{
-		use: "floor VERSION", short: "Say which version is the oldest that nodes are given",
+		use: "floor VERSION", short: "Set the oldest version that nodes may get",
 		args: frame.Exactly("VERSION"), operations: []string{"set-agent-floor"},
 		long: "VERSION is none to have no floor. With a floor, versions that have no order, such as those of a working copy,\n" +
 			"are given to no node either.",

@@ -74,7 +74,7 @@ func (a *app) rolloutNodeColumns() []table.Column[apiclient.RolloutMemberView] {
 
 func (a *app) agentRolloutCommand() *cobra.Command {
 	return a.noun(noun{
-		use: "rollout", short: "Bring a release to many nodes with care",
+		use: "rollout", short: "Roll out a release to many nodes in waves",
 		long: "Canaries of every SKU and site get the release first, then waves of nodes. A node counts as done after its bake\n" +
 			"time. Failures pause the rollout and send nodes back. Nodes that are pinned or unassigned are left alone.",
 	},
@@ -132,11 +132,11 @@ func (a *app) agentRolloutCommand() *cobra.Command {
 		) {
 			return s.API.PauseAgentRolloutWithResponse(s.Ctx, id, &apiclient.PauseAgentRolloutParams{}, b)
 		}),
-		a.rolloutAct("resume", "Go on after a pause; the failures it paused for do not pause it again",
+		a.rolloutAct("resume", "Continue after a pause; the failures so far do not pause it again",
 			func(s *session, id types.UUID, b apiclient.RolloutReasonBody) (apiclient.Answer, error) {
 				return s.API.ResumeAgentRolloutWithResponse(s.Ctx, id, &apiclient.ResumeAgentRolloutParams{}, b)
 			}),
-		a.rolloutAct("approve", "Let the next wave begin",
+		a.rolloutAct("approve", "Approve the next wave",
 			func(s *session, id types.UUID, b apiclient.RolloutReasonBody) (apiclient.Answer, error) {
 				return s.API.ApproveAgentRolloutWithResponse(s.Ctx, id, &apiclient.ApproveAgentRolloutParams{}, b)
 			}),
@@ -234,10 +234,10 @@ func (a *app) rolloutOrderCommand(name, short, operation string,
 				wave:     f.Int32("wave-percent", 0, "share of the nodes in each later wave (default 25)"),
 				parallel: f.Int32("parallel", 0, "nodes that are updated at the same time (default 10)"),
 				most:     f.Int32("max-unavailable", 0, "nodes that are updated, failed or on their way back (default twice that)"),
-				bake:     f.Int64("bake", 0, "seconds for which a node must be well with the version (default 300)"),
+				bake:     f.Int64("bake", 0, "seconds that a node must stay healthy on the version (default 300)"),
 				node:     f.Int64("node-seconds", 0, "seconds that the update of a node may take (default 1800)"),
 				failures: f.Int32("max-failures", 0, "failed nodes that do not pause it; a failed canary always does"),
-				back:     f.String("go-back", "", "who goes back when it is paused for failures: nobody, wave or all (default wave)"),
+				back:     f.String("go-back", "", "which nodes go back when failures pause the rollout: nobody, wave or all (default wave)"),
 				rented:   f.String("rented", "", "nodes that somebody rents: leave or update (default leave)"),
 				approve:  f.Bool("approve", false, "somebody must approve each wave after the first"),
 				windows:  f.StringArray("window", nil, "when nodes may be begun with, as \"DAYS FROM-TO ZONE\"; may be repeated"),

@@ -145,7 +145,7 @@ func (s *session) allocationNamed(project types.UUID, name string) (types.UUID, 
 	case len(found) > 0:
 		return found[0], nil
 	}
-	return types.UUID{}, failure.Missing("see which there are: gpuaas allocation list --project PROJECT",
+	return types.UUID{}, failure.Missing("list them: gpuaas allocation list --project PROJECT",
 		"there is no allocation %q in the project", name)
 }
 
@@ -180,7 +180,7 @@ func (a *app) allocationListCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
-			statuses := cmd.Flags().StringSlice("status", nil, "only those that are so; may be repeated")
+			statuses := cmd.Flags().StringSlice("status", nil, "only those with this status; may be repeated")
 			frame.Complete(cmd, "status", apiclient.Words("list-allocations.status")...)
 			f := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {

@@ -35,9 +35,9 @@ func addAskFlags(cmd *cobra.Command) *askFlags {
 	f.addProject(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.sku, "sku", "", "what to rent: gpuaas sku list")
-	flags.Int32Var(&f.count, "count", 1, "how many nodes; all or none")
+	flags.Int32Var(&f.count, "count", 1, "how many nodes; you get all or none")
 	flags.StringVar(&f.region, "region", "", "where (default anywhere)")
-	flags.StringVar(&f.arrangement, "arrangement", "", "how the nodes are to stand: spread, pack or same_rack")
+	flags.StringVar(&f.arrangement, "arrangement", "", "placement of the nodes: spread, pack or same_rack")
 	frame.Complete(cmd, "arrangement", apiclient.Words("AllocationAskBody.arrangement")...)
 	flags.StringToStringVar(&f.nodeLabels, "node-label", nil, "a label that nodes must have, as `KEY=VALUE`")
 	flags.StringVar(&f.hourMost, "hour-most", "", "what one node may cost for an hour, after discounts, such as \"28.00 USD\"")
@@ -144,12 +144,12 @@ func (a *app) allocationCreateCommand() *cobra.Command {
 			flags := cmd.Flags()
 			flags.StringVar(&f.name, "name", "", "what you call it")
 			flags.StringToStringVar(&f.labels, "label", nil, "a word of your own, as `KEY=VALUE`; may be repeated")
-			flags.StringVar(&f.access, "access", "", "user, or root for sudo: the node is installed anew afterwards (default user)")
+			flags.StringVar(&f.access, "access", "", "user, or root for sudo: the node is reinstalled afterwards (default user)")
 			frame.Complete(cmd, "access", apiclient.Words("AllocationAskBody.access")...)
 			flags.StringSliceVar(&f.keys, "ssh-key", nil, "a key, by name, fingerprint or id; may be repeated")
 			flags.StringVar(&f.expires, "expires-in", "", "when it ends by itself, such as 12h or 30d, or never (default as the project has settled it)")
 			flags.StringVar(&f.patience, "wait-up-to", "", "how long to wait for nodes if there are not enough, such as 2h")
-			flags.BoolVar(&f.protected, "protect", false, "refuse its release until that is lifted")
+			flags.BoolVar(&f.protected, "protect", false, "protect it: refuse its release until you remove the protection")
 			node := flags.String("node", "", "this node only, for administrators")
 			pool := flags.String("pool", "", "a node that is kept in this pool, for administrators")
 			w := watch.AddWaitFlags(cmd)
@@ -282,7 +282,7 @@ func (a *app) allocationExplainCommand() *cobra.Command {
 	type filter = apiclient.AllocationFilter
 	columns := []table.Column[filter]{
 		{Title: "NODES", Text: func(f filter) string { return strconv.Itoa(int(f.Before - f.After)) }},
-		{Title: "CANNOT BE HAD BECAUSE THEY", Text: func(f filter) string { return f.Text }},
+		{Title: "NOT AVAILABLE BECAUSE THEY", Text: func(f filter) string { return f.Text }},
 		{Title: "LEFT", Text: func(f filter) string { return strconv.Itoa(int(f.After)) }},
 	}
 	return a.verb(verb{
@@ -334,7 +334,7 @@ func (s *session) showCapacity(columns []table.Column[apiclient.AllocationFilter
 		out = append(out, line)
 	}
 	if err := output.Write(s.Program.Out, strconv.Itoa(int(o.Value.Free))+" of "+strconv.Itoa(int(o.Value.Nodes))+
-		" nodes of "+o.Value.Sku+" can be had now.\n"); err != nil {
+		" nodes of "+o.Value.Sku+" are free now.\n"); err != nil {
 		return err
 	}
 	costs := "nothing is charged for it"

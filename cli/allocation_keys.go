@@ -23,8 +23,8 @@ func (a *app) allocationKeysCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
-			add := cmd.Flags().StringSlice("ssh-key", nil, "a key that shall open it, by name, fingerprint or id; may be repeated")
-			remove := cmd.Flags().StringSlice("remove", nil, "a key that shall not, likewise")
+			add := cmd.Flags().StringSlice("ssh-key", nil, "add this key, by name, fingerprint or id; may be repeated")
+			remove := cmd.Flags().StringSlice("remove", nil, "remove this key; may be repeated")
 			return func(s *session, args []string) error { return a.allocationKeys(s, *c, args[0], *add, *remove) }
 		},
 	})
@@ -72,5 +72,5 @@ func keyOn(v apiclient.AllocationView, name string) (types.UUID, error) {
 		}
 	}
 	return types.UUID{}, failure.Missing("see its keys: gpuaas allocation keys "+v.AllocationId.String(),
-		"the allocation does not open to a key %q", name)
+		"the allocation has no key %q", name)
 }

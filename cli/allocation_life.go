@@ -139,11 +139,11 @@ func (a *app) allocationProtectCommand() *cobra.Command {
 
 func (a *app) allocationForceReleaseCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "force-release ALLOCATION", short: "End an allocation whatever its tenant thinks, for administrators",
+		use: "force-release ALLOCATION", short: "End an allocation without its tenant's consent, for administrators",
 		args: frame.Exactly("ALLOCATION"), operations: []string{"force-release-allocation"},
 		long: "Also has a node cleaned again whose cleaning stopped.",
 		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 			yes := frame.AddYesFlag(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("reason"); err != nil {
@@ -169,8 +169,8 @@ func (a *app) allocationForceCleanupCommand() *cobra.Command {
 		args: frame.Exactly("ALLOCATION"), operations: []string{"force-cleanup-allocation"},
 		long: "For administrators. --verified-absent says that somebody looked, and that nothing of it runs on its node.",
 		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
-			absent := cmd.Flags().Bool("verified-absent", false, "nothing of it runs on its node: somebody looked")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
+			absent := cmd.Flags().Bool("verified-absent", false, "you have checked that nothing of it runs on its node")
 			return func(s *session, args []string) error {
 				if err := s.Require("reason", "verified-absent"); err != nil {
 					return err

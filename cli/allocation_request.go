@@ -109,7 +109,7 @@ func (a *app) requestListCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
-			statuses := cmd.Flags().StringSlice("status", nil, "only those that are so; may be repeated")
+			statuses := cmd.Flags().StringSlice("status", nil, "only those with this status; may be repeated")
 			frame.Complete(cmd, "status", apiclient.Words("list-allocation-requests.status")...)
 			f := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {

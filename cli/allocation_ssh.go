@@ -91,7 +91,7 @@ func hostAlias(v apiclient.AllocationView) string { return "gpuaas-" + v.Allocat
 // ssh_config takes it; empty: no key is known.
 func (s *session) knownHosts(v apiclient.AllocationView) (string, error) {
 	if v.HostKeysChangedAt != nil {
-		s.Note("Since %s the node shows other host keys than its installation had, and it was not installed anew: %s. "+
+		s.Note("Since %s the node shows other host keys than its installation had, and it was not reinstalled: %s. "+
 			"Somebody with root on it changed them, or another machine answers. ssh will refuse it.",
 			s.When(*v.HostKeysChangedAt), fingerprints(v.HostKeysShown))
 	}

@@ -21,12 +21,12 @@ const (
 		`"node_seconds":1800,"go_back":"wave","rented":"leave"}`
 	rolloutJSON = `{"rollout_id":"` + checkID + `","version":"1.4.0","status":"paused","target":{"channel":"stable"},` +
 		rolloutPlanJSON + `,"waves":5,"wave":0,"paused_code":"too_many_failures",` +
-		`"paused_because":"1 nodes failed in wave 0; the last one was c07u31: it was silent until its deadline",` +
+		`"paused_because":"1 nodes failed in wave 0; the last one was c07u31: its agent did not report before the deadline",` +
 		`"counts":[{"wave":-1,"outcome":"excluded","nodes":2},{"wave":0,"outcome":"failed","nodes":1},` +
 		`{"wave":1,"outcome":"pending","nodes":7}],"reason":"less memory","requested_by":"` + userID +
 		`","created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"}`
 	rolloutNodeJSON = `{"node_id":"` + nodeID + `","hostname":"c07u31","wave":0,"outcome":"failed",` +
-		`"detail":"it was silent until its deadline","from_version":"1.3.0"}`
+		`"detail":"its agent did not report before the deadline","from_version":"1.3.0"}`
 	agentUploadJSON = `{"upload_id":"` + overrideID + `","size":21,"received":`
 )
 

@@ -14,7 +14,7 @@ const (
 	adviceJSON   = `{"command":"gpuaas drift resolve c07u31 reimage","what":"reinstall it under the same id; DESTROYS what is on it"},{"what":"Look at the machine on site"}`
 	releasedJSON = `{"finding_id":"` + findingID + `","site_id":"` + siteID + `","site_name":"dc1","node_id":"` + nodeID +
 		`","hostname":"c07u31","maas_system_id":"4y3h7n",` +
-		`"type":"released","title":"Released outside of a workflow","means":"The system that the node ran on is gone.","severity":"critical","status":"acted",` +
+		`"type":"released","title":"Released outside gpuaas","means":"The system that the node ran on is gone.","severity":"critical","status":"acted",` +
 		`"expected":"Deployed","observed":"Ready","message":"the machine of c07u31 is Ready in MAAS","looks":2,"occurrence":3,"action":"quarantine","action_note":"out of scheduling",` +
 		`"advice":[` + adviceJSON +
 		`],"opened_at":"2026-03-04T04:06:07Z","last_seen_at":"2026-03-04T05:06:07Z","confirmed_at":"2026-03-04T04:06:27Z","acted_at":"2026-03-04T04:06:27Z"}`

@@ -86,7 +86,7 @@ func (l *levelFlags) artifacts(s *session) (artifactLevel, error) {
 	case l.tenant != "":
 		return tenantArtifacts(s, l.tenant)
 	}
-	return artifactLevel{}, failure.Misuse(s.Cmd, "say whose artifacts they are: --project, --tenant or --global")
+	return artifactLevel{}, failure.Misuse(s.Cmd, "name the owner with --project, --tenant or --global")
 }
 
 func globalArtifacts(s *session) artifactLevel {
@@ -170,7 +170,7 @@ func (l artifactLevel) artifactID(name string) (types.UUID, error) {
 	case err != nil:
 		return types.UUID{}, err
 	case len(found) == 0:
-		return types.UUID{}, failure.Missing("see which there are: gpuaas artifact list",
+		return types.UUID{}, failure.Missing("list them: gpuaas artifact list",
 			"there is no artifact %q here", name)
 	case len(found) > 1:
 		return types.UUID{}, failure.Missing("name one by its id: gpuaas artifact list", "%d artifacts are called %q",

@@ -42,7 +42,7 @@ func (f *auditFilter) add(cmd *cobra.Command) {
 	fs.StringVar(&f.actor, "actor", "", "only what this actor did, by id")
 	fs.StringVar(&f.targetKind, "target-kind", "", "only targets of this kind, such as tenant")
 	fs.StringVar(&f.target, "target", "", "only this target, by id")
-	fs.StringVar(&f.result, "result", "", "only attempts that ended so: success, failure or denied")
+	fs.StringVar(&f.result, "result", "", "only attempts with this result: success, failure or denied")
 	fs.StringVar(&f.correlation, "correlation-id", "", "only what one request caused")
 	fs.StringVar(&f.since, "since", "", "at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
 	fs.StringVar(&f.until, "until", "", "before this time")

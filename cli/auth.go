@@ -15,7 +15,7 @@ import (
 
 func (a *app) authCommand() *cobra.Command {
 	type methods = apiclient.IdentityMethodsView
-	return a.noun(noun{use: "auth", short: "How one can sign in", group: groupSession},
+	return a.noun(noun{use: "auth", short: "Ways to sign in", group: groupSession},
 		a.verb(verb{
 			use: "methods", short: "Show the ways to sign in to the control plane", operations: []string{"list-auth-methods"},
 			run: func(s *session, _ []string) error {

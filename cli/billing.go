@@ -24,7 +24,7 @@ func (a *app) billingCommand() *cobra.Command {
 // payer is the tenant that a command of billing is about.
 func (s *session) payer(c scope) (types.UUID, error) {
 	if c.tenant == "" {
-		return types.UUID{}, failure.Misuse(s.Cmd, "say whose: --tenant")
+		return types.UUID{}, failure.Misuse(s.Cmd, "name the tenant with --tenant")
 	}
 	return s.tenantID(c.tenant)
 }
@@ -57,8 +57,8 @@ func (a *app) creditCommand() *cobra.Command {
 			c.addTenant(cmd)
 			amount := cmd.Flags().String("amount", "", "how much, such as 1000.00")
 			code := cmd.Flags().String("currency", "", "in what: the currency of the tenant")
-			reference := cmd.Flags().String("reference", "", "what names it elsewhere, such as the number of an invoice")
-			reason := cmd.Flags().String("reason", "", "why; the tenant reads it")
+			reference := cmd.Flags().String("reference", "", "your reference, such as an invoice number")
+			reason := cmd.Flags().String("reason", "", "the reason, visible to the tenant")
 			return func(s *session, _ []string) error {
 				if err := s.Require("amount", "currency", "reference", "reason"); err != nil {
 					return err

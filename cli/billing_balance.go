@@ -47,9 +47,9 @@ func (a *app) standingColumns() []table.Column[apiclient.BalanceView] {
 		{Title: "CREDIT LINE", Text: limit(func(v balance) *int64 { return v.CreditLineMinor }), Detail: true},
 		{Title: "WARNED BELOW", Text: amount(func(v balance) int64 { return v.LowMinor }), Detail: true},
 		{Title: "WARNED FOR", Text: span(func(v balance) int64 { return v.LowSeconds }), Detail: true},
-		{Title: "TOLD OF RELEASES FOR", Text: span(func(v balance) int64 { return v.ReleaseSeconds }), Detail: true},
+		{Title: "ANNOUNCE RELEASES FOR", Text: span(func(v balance) int64 { return v.ReleaseSeconds }), Detail: true},
 		{Title: "GRACE", Text: span(func(v balance) int64 { return v.GraceSeconds }), Detail: true},
-		{Title: "ARMED AGAIN AT", Detail: true, Text: func(v balance) string {
+		{Title: "WARN AGAIN AT", Detail: true, Text: func(v balance) string {
 			return strconv.Itoa(int(v.RearmPercent)) + " %"
 		}},
 		{Title: "AS OF", Text: func(v balance) string { return a.When(v.MadeAt) }, Detail: true},
@@ -99,9 +99,9 @@ type limitFlags struct {
 
 func (a *app) limitCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "limit", short: "Say how far a tenant may go, and when it is warned, for administrators",
+		use: "limit", short: "Set the credit limits and warnings of a tenant, for administrators",
 		operations: []string{"put-balance-limits", "get-billing-account"},
-		long: "A tenant for which nobody has said so pays afterwards, without limit. At the end of what it has, nothing\n" +
+		long: "By default a tenant is postpaid, without limit. When a tenant reaches its limit, nothing\n" +
 			"new is let to it, and after the grace period its allocations are released: the newest first, protected\n" +
 			"ones last. What is not given stays as it was. Limits that would release something are refused without --release.",
 		example: "  gpuaas billing limit --tenant acme --payment prepaid --low-for 3d --release-for 1d\n" +
@@ -112,12 +112,12 @@ func (a *app) limitCommand() *cobra.Command {
 			flags := cmd.Flags()
 			flags.StringVar(&f.payment, "payment", "", "prepaid, or postpaid: it pays afterwards (at first)")
 			frame.Complete(cmd, "payment", apiclient.Words("BalanceView.payment")...)
-			flags.StringVar(&f.line, "credit-line", "", "how far below zero it may go (at first not at all if prepaid, without limit if postpaid)")
+			flags.StringVar(&f.line, "credit-line", "", "how far below zero it may go (default not at all if prepaid, without limit if postpaid)")
 			flags.BoolVar(&f.unlimited, "unlimited", false, "take the credit line of a postpaid tenant away")
 			flags.StringVar(&f.low, "low-below", "", "warn when no more than this is left, such as 100.00")
-			flags.StringVar(&f.lowFor, "low-for", "", "warn when what is left lasts no longer, such as 12h or 3d (at first 3d)")
-			flags.StringVar(&f.releaseFor, "release-for", "", "tell of releases when it lasts no longer (at first 1d)")
-			flags.StringVar(&f.grace, "grace", "", "how long after the end allocations are released (at first at once)")
+			flags.StringVar(&f.lowFor, "low-for", "", "warn when what is left lasts no longer, such as 12h or 3d (default 3d)")
+			flags.StringVar(&f.releaseFor, "release-for", "", "announce releases when it lasts less than this (default 1d)")
+			flags.StringVar(&f.grace, "grace", "", "how long after the end allocations are released (default at once)")
 			flags.Int32Var(&f.rearm, "rearm-percent", 125, "warn again only after this share of a threshold was reached")
 			flags.BoolVar(&f.release, "release", false, "accept that allocations of the tenant are released by these limits")
 			return func(s *session, _ []string) error { return a.setLimit(s, f) }

@@ -91,9 +91,9 @@ func (a *app) priceSetCommand() *cobra.Command {
 			from := cmd.Flags().String("from", "", "when it begins, in UTC unless it names an offset, such as \"2026-03-04 05:06\" or\n"+
 				"\"2026-03-04 05:06+02:00\" (default now)")
 			reason := cmd.Flags().String("reason", "", "why")
-			free := cmd.Flags().Bool("free", false, "the price of zero is meant")
+			free := cmd.Flags().Bool("free", false, "confirm a price of zero")
 			atOnce := cmd.Flags().Bool("at-once", false,
-				"although those were not told in time whose price follows the list; needs --reason")
+				"skip the notice to allocations whose price follows the list; needs --reason")
 			return func(s *session, args []string) error {
 				if err := s.Require("price"); err != nil {
 					return err

@@ -76,7 +76,7 @@ func (s *session) statementID(org types.UUID, name string) (types.UUID, error) {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see which there are: gpuaas billing statement list",
+		return types.UUID{}, failure.Missing("list them: gpuaas billing statement list",
 			"the tenant has no statement %q", name)
 	}
 	return v.StatementId, nil
@@ -276,6 +276,6 @@ func (a *app) showCheck(s *session) func(apiclient.Answer, error) error {
 		}
 		return failure.New(failure.Unsuccessful, "ledger_disagrees",
 			"see docs/runbooks/ledger-disagrees.md; correct entries with gpuaas billing correct",
-			"the ledger is not what rating says in %d places", v.Value.Disagreements)
+			"the ledger and the rated usage differ in %d places", v.Value.Disagreements)
 	}
 }

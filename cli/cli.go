@@ -65,7 +65,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: groupIdentity, Title: "People, tenants and access:"},
 		&cobra.Group{ID: groupRent, Title: "What you rent:"},
 		&cobra.Group{ID: groupMachines, Title: "Machines and where they come from:"},
-		&cobra.Group{ID: groupWatching, Title: "What happens and how it is:"},
+		&cobra.Group{ID: groupWatching, Title: "Events and state of the system:"},
 		&cobra.Group{ID: groupServer, Title: "Control plane:"},
 	)
 	root.AddCommand(
@@ -102,11 +102,11 @@ func (a *app) root() *cobra.Command {
 func (a *app) addGlobalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVarP(&a.Flags.Output, "output", "o", "", "how to print: table, json or yaml (GPUAAS_OUTPUT)")
-	f.BoolVar(&a.Flags.NoHeaders, "no-headers", false, "leave the titles of tables out")
+	f.BoolVar(&a.Flags.NoHeaders, "no-headers", false, "print tables without column titles")
 	f.StringVar(&a.Flags.Context, "context", "", "the context to use (GPUAAS_CONTEXT; otherwise the current one)")
 	f.StringVar(&a.Flags.TokenFile, "token-file", "", "read the token from this file, - for standard input (GPUAAS_TOKEN)")
 	f.StringVar(&a.Flags.IdempotencyKey, "idempotency-key", "",
-		"repeat a change safely: the key that an earlier run named")
+		"key of an earlier run, to repeat its change safely")
 	frame.Complete(root, "output", output.Formats()...)
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // it was defined above
 	_ = root.MarkPersistentFlagFilename("token-file")                  // likewise

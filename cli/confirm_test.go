@@ -157,7 +157,7 @@ func TestAReasonThatIsMissingIsAskedFor(t *testing.T) {
 		sent := slices.ContainsFunc(f.received(), func(r received) bool {
 			return strings.Contains(r.body, `"cable replaced"`)
 		})
-		asked := strings.Contains(got.err, "--reason (why; ")
+		asked := strings.Contains(got.err, "--reason (the reason, ")
 		if got.exit != c.exit || sent != (c.exit == failure.OK) || asked != c.terminal {
 			t.Errorf("%s: sent %v: %+v", name, sent, got)
 		}

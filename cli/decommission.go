@@ -122,8 +122,8 @@ func (a *app) decommissionCommand() *cobra.Command {
 		commands = append(commands, recoveryCommand(a, jobs, v))
 	}
 	return a.noun(noun{
-		use: "decommission", short: "Nodes that are cleaned, put aside or taken out", group: groupMachines,
-		long: "Decommissions are all operations that clean nodes, install them anew, put them aside or remove them,\n" +
+		use: "decommission", short: "Clean, retire or remove nodes", group: groupMachines,
+		long: "Decommissions are all operations that clean nodes, reinstall them, take them out of service or remove them,\n" +
 			"those of gpuaas node drain, retire, reactivate, remove, reimage and reset among them. They are named by id,\n" +
 			"or by the host name of the node: then the newest one is meant. One that failed is parked, keeps its node out\n" +
 			"of scheduling and waits for you; gpuaas decommission explain says why and what to do.",
@@ -142,7 +142,7 @@ func (s *session) decommissionID(name string) (types.UUID, error) {
 			&apiclient.ListDecommissionsParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &hostname})
 	}, func(v apiclient.DecommissionView) bool { return v.Hostname == hostname })
 	if err == nil && !ok {
-		err = failure.Missing("see which there are: gpuaas decommission list", "no node %q was ever decommissioned", name)
+		err = failure.Missing("list them: gpuaas decommission list", "no node %q was ever decommissioned", name)
 	}
 	return v.DecommissionId, err
 }
@@ -203,7 +203,7 @@ func watchingDecommissions(operation string) []string {
 
 func (a *app) decommissionWatchCommand() *cobra.Command {
 	return a.watchCommand(decommissions(), verb{
-		short:      "Show live how decommissions are getting on",
+		short:      "Follow decommissions live",
 		operations: append(watchingDecommissions("list-decommissions"), "get-decommission-batch"),
 		long: "Follows one decommission, those of a batch, or all that are in progress, and returns when all of them\n" +
 			"have ended or need an operator: exit code 0 when all reached their goal, otherwise 8; 130 when it was ended\n" +
@@ -221,8 +221,8 @@ func (a *app) decommissionListCommand() *cobra.Command {
 			status := f.StringSlice("status", nil,
 				"only those of this status; may be repeated; failed for all that need an operator")
 			mode := f.String("mode", "", "only those of this mode")
-			outcome := f.String("outcome", "", "only those that reached their goal so: clean or with_gaps")
-			hostname := f.String("hostname", "", "only nodes whose name starts so")
+			outcome := f.String("outcome", "", "only those with this outcome: clean or with_gaps")
+			hostname := f.String("hostname", "", "only nodes whose name starts with this")
 			node := f.String("node", "", "only those of this node, by hostname or id")
 			site := f.String("site", "", "only those of this site, by name or id")
 			batch := f.String("batch", "", "only those of this batch, by id")

@@ -19,21 +19,21 @@ func decommissionRecoveries() []recovery {
 			},
 		},
 		{
-			"resume", "Go on from the last safe checkpoint",
+			"resume", "Continue from the last safe stage",
 			"Best after something outside was put right.", "resume-decommission", apiclient.JobManyBodyActionResume,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.ResumeDecommissionWithResponse(s.Ctx, id, &apiclient.ResumeDecommissionParams{}, reason{Reason: why})
 			},
 		},
 		{
-			"rerun", "Go through all stages again",
+			"rerun", "Run all stages again",
 			"Everything is cleaned and looked at once more.", "rerun-decommission", apiclient.JobManyBodyActionRerun,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RerunDecommissionWithResponse(s.Ctx, id, &apiclient.RerunDecommissionParams{}, reason{Reason: why})
 			},
 		},
 		{
-			"restart-clean", "Let go of the node, then begin again",
+			"restart-clean", "Release the node, then start over",
 			"Not possible once the machine was released.", "restart-decommission-clean", apiclient.JobManyBodyActionRestartClean,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RestartDecommissionCleanWithResponse(s.Ctx, id, &apiclient.RestartDecommissionCleanParams{},
@@ -41,7 +41,7 @@ func decommissionRecoveries() []recovery {
 			},
 		},
 		{
-			"cancel", "Stop, and let go of the node",
+			"cancel", "Stop and release the node",
 			"The node returns to what it was where nothing was destroyed; one that is not proven clean stays held.",
 			"cancel-decommission", apiclient.JobManyBodyActionCancel,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
@@ -70,15 +70,15 @@ func (a *app) decommissionOverrideCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "override DECOMMISSION", short: "Continue without the stage that failed", args: frame.Exactly("DECOMMISSION"),
 		operations: []string{"override-decommission"},
-		long: "For what cannot be put right, such as a machine that will never answer again. Who decided it, why, and the\n" +
-			"risk that is left are kept with the decommission and stand in its certificate. No node returns to service so:\n" +
-			"stages that prove that it is clean cannot be passed over.",
+		long: "For problems that cannot be fixed, such as a machine that will never answer again. The certificate states who decided\n" +
+			"it, why, and the remaining risk. You cannot skip the stages that prove a node clean, so an override never returns\n" +
+			"a node to service.",
 		example: "  gpuaas decommission override c07u31 --stage drain_node --residual-risk 'disks hold data of the last " +
 			"tenant; shredded' --reason 'mainboard is dead'",
 		flags: func(cmd *cobra.Command) action {
 			stages := cmd.Flags().StringSlice("stage", nil, "the stage that failed; may be repeated for later ones that fail for the same reason")
 			risk := cmd.Flags().String("residual-risk", "", "what may be left behind; the certificate states it")
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log, the ledger and the certificate")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log, the ledger and the certificate")
 			return a.decommissionNoun().about(func(s *session, id types.UUID) error {
 				if err := s.Require("stage", "residual-risk", "reason"); err != nil {
 					return err

@@ -15,9 +15,9 @@ import (
 // decommissionBatches is how batches of decommissions are shown and changed.
 func decommissionBatches() batchKind {
 	return batchKind{
-		noun: "decommission", unit: "node", short: "Nodes that the same is done to",
+		noun: "decommission", unit: "node", short: "Turnover of many nodes at once",
 		total:   "NODES",
-		cancels: "Stop all of a batch and let go of its nodes",
+		cancels: "Stop all jobs of a batch and release its nodes",
 		own:     []table.Column[batchView]{{Title: "MODE", Text: func(v batchView) string { return v.Mode }}},
 		list: func(s *session, p listing.Page) (apiclient.Answer, error) {
 			return s.API.ListDecommissionBatchesWithResponse(s.Ctx,
@@ -65,11 +65,11 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			"create-decommission-batch", "list-decommissions", "get-decommission-batch",
 			"stream-decommissions", "list-decommission-stages",
 		},
-		long: "The nodes are those that everything holds for that is given: --node, --site, --region, --sku,\n" +
-			"--hostname-prefix, --status; at least one of them. Nothing starts when one of the nodes cannot be processed\n" +
-			"on, unless --skip-ineligible leaves it out. When more than --max-failures have failed, the batch is halted: no\n" +
+		long: "Selects the nodes that match all given flags: --node, --site, --region, --sku,\n" +
+			"--hostname-prefix, --status; at least one of them. Nothing starts if one of the nodes cannot be turned over,\n" +
+			"unless --skip-ineligible leaves it out. When more than --max-failures have failed, the batch is halted: no\n" +
 			"further one is begun until you resume it.\n" +
-			"On a terminal the nodes are shown and asked about; when the selection is another one by then, nothing is begun.",
+			"On a terminal the nodes are shown and asked about; if the selection has changed by then, nothing starts.",
 		example: "  gpuaas decommission batch start --mode soft_reset --hostname-prefix c07 --status quarantined " +
 			"--max-failures 2 --reason 'end of the project'",
 		flags: func(cmd *cobra.Command) action {
@@ -79,7 +79,7 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			f.StringVar(&v.site, "site", "", "machines of this site, by name or id")
 			f.StringVar(&v.region, "region", "", "nodes of this region")
 			f.StringVar(&v.sku, "sku", "", "nodes of this kind")
-			f.StringVar(&v.prefix, "hostname-prefix", "", "nodes whose name starts so")
+			f.StringVar(&v.prefix, "hostname-prefix", "", "nodes whose name starts with this")
 			f.StringSliceVar(&v.statuses, "status", nil, "nodes in this state; may be repeated")
 			f.Int64Var(&v.parallel, "max-parallel", 10, "how many at once")
 			f.Int64Var(&v.failures, "max-failures", 0, "how many may fail before the batch is halted")
@@ -88,7 +88,7 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			v.cleaning.addProfileFlag(cmd)
 			v.cleaning.addAcceptFlags(cmd)
 			v.cleaning.addEndFlag(cmd)
-			f.StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
+			f.StringVar(&v.reason, "reason", "", "the reason, kept in the audit log")
 			frame.Complete(cmd, "mode", modes()...)
 			frame.Complete(cmd, "status", apiclient.NodeStates...)
 			v.yes, v.watching = frame.AddYesFlag(cmd), addWatchingFlags(cmd)

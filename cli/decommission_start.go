@@ -53,13 +53,13 @@ func (c *cleaning) addAcceptFlags(cmd *cobra.Command) {
 
 func (c *cleaning) addRiskFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.risk, "residual-risk", "",
-		"the risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can install anew; with "+
+		"the risk you accept: with soft_reset, for a node on which somebody had root and that MAAS cannot reinstall; with "+
 			"--without-agent, of what the agent could not clean; the receipt or certificate states it")
 }
 
 func (c *cleaning) addWithoutAgentFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.withoutAgent, "without-agent", false,
-		"with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent "+
+		"with reimage and full_decommission, for a node whose agent is known to be gone: skip what only the agent "+
 			"could do; needs --residual-risk")
 }
 
@@ -90,7 +90,7 @@ func addCleaningFlags(cmd *cobra.Command) *cleaning {
 // warnings say what cannot be undone about a mode.
 var warnings = map[string]string{
 	"reimage": "This DESTROYS the installation of %s and what is on its disks: the machine is released and " +
-		"installed anew.",
+		"reinstalled.",
 	"full_decommission": "This DESTROYS the installation of %s and what is on its disks, and removes the node for good.",
 	"remove":            "This removes node %s from the inventory for good.",
 	"soft_reset":        "This DESTROYS what the last tenant left on %s: accounts, files, and with them the data disks.",
@@ -146,7 +146,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 		use: "start NODE", short: "Clean a node, reinstall it, or remove it for good; DESTROYS data",
 		args:       frame.Exactly("NODE"),
 		operations: watchingDecommissions("decommission-node"),
-		long: "soft_reset cleans the node for the next tenant, reimage installs it anew and keeps its id, full_decommission\n" +
+		long: "soft_reset cleans the node for the next tenant, reimage reinstalls it and keeps its id, full_decommission\n" +
 			"releases its machine and takes it out of the inventory for good. What would be destroyed:\n" +
 			"gpuaas decommission plan NODE. With --plan-hash nothing is begun if anything has changed since the plan.",
 		example: "  gpuaas decommission start c07u31 --mode full_decommission --erase secure --reason 'returned to the " +
@@ -161,7 +161,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 			c.addWithoutAgentFlag(cmd)
 			c.addEndFlag(cmd)
 			reason := cmd.Flags().String("reason", "",
-				"why; it goes into the audit log, the history of the node and the certificate")
+				"the reason, kept in the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
 			yes := frame.AddYesFlag(cmd)
 			w := addWatchingFlags(cmd)
@@ -215,7 +215,7 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 		operations: []string{"plan-node-decommission"},
 		long:       "Exit code 8 when something is in the way.",
 		flags: func(cmd *cobra.Command) action {
-			mode := cmd.Flags().String("mode", "", "what would be done: "+strings.Join(modes(), ", "))
+			mode := cmd.Flags().String("mode", "", "what it would do: "+strings.Join(modes(), ", "))
 			frame.Complete(cmd, "mode", modes()...)
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
@@ -273,7 +273,7 @@ func (s *session) showPlan(name string, c *cleaning, raw json.RawMessage) error 
 	}
 	if err == nil && len(plan.Value.Blocks) > 0 {
 		return failure.New(failure.Unsuccessful, "plan_blocked", "follow the remedies above, then plan again",
-			"something is in the way; nothing was changed")
+			"the plan is blocked; nothing was changed")
 	}
 	return err
 }

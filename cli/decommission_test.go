@@ -316,7 +316,7 @@ func TestParkedDecommissionTellsWhatToDo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if got := b.run("decommission", "explain", "c07u31"); got.exit != failure.OK ||
-		!strings.Contains(got.stdout, "or, if that cannot be put right:\n  gpuaas decommission override "+decommissionID) {
+		!strings.Contains(got.stdout, "or, if that cannot be fixed:\n  gpuaas decommission override "+decommissionID) {
 		t.Errorf("%+v", got)
 	}
 	if got := b.run("decommission", "explain", "c07u3"); got.exit != failure.NotFound ||

@@ -94,7 +94,7 @@ func (a *app) driftCommand() *cobra.Command {
 	cmd.Short = "Nodes that MAAS, the agents and the inventory disagree about"
 	cmd.Long = "Lists the nodes that are not as expected, worst first: what was found, since when, and what\n" +
 		"reconciliation did about it automatically. gpuaas drift show NODE explains one and says what to do; gpuaas drift\n" +
-		"resolve NODE settles it. What heals closes on its own and stays in gpuaas drift findings."
+		"resolve NODE settles it. Findings close automatically when the problem is gone, and stay listed in gpuaas drift findings."
 	cmd.Example = "  gpuaas drift --site dc1 --severity critical\n  gpuaas drift show c07u43\n  gpuaas drift resolve " +
 		"c07u43 return-to-service --reason 'board was replaced'"
 	list := a.driftListCommand("list", "")
@@ -111,7 +111,7 @@ func (a *app) driftListCommand(use, group string) *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
 			site := f.String("site", "", "only nodes of this site, by name or id")
-			severity := f.String("severity", "", "only nodes with a finding so severe: critical, warning, info or debug")
+			severity := f.String("severity", "", "only nodes with a finding of this severity: critical, warning, info or debug")
 			kind := f.String("type", "", "only nodes with a finding of this kind, such as released")
 			repeated := f.Bool("repeated", false, "only nodes with a finding that came back three times or more within a month")
 			frame.Complete(cmd, "severity", severities()...)
@@ -160,7 +160,7 @@ func (s *session) listDrift(f *listing.Flags, params apiclient.ListDriftParams) 
 		return err
 	}
 	if len(raws) == 0 && format == output.Table {
-		s.Note("nothing drifts")
+		s.Note("no node has drifted")
 		return nil
 	}
 	if err := frame.PrintList(s.App, s.app.findingColumns(), raws); err != nil {
@@ -224,16 +224,16 @@ func (a *app) driftFindingsCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "findings", short: "List everything that was ever found, newest first", aliases: []string{"history"},
 		operations: []string{"list-findings"},
-		long: "Also what is over, and what is not about nodes: machines of MAAS that nobody manages, settings that nobody " +
+		long: "Includes closed findings and findings that are not about nodes: MAAS machines that nobody manages, settings that nobody " +
 			"uses.",
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
 			site := f.String("site", "", "only those of this site, by name or id")
 			node := f.String("node", "", "only those about this node, by hostname or id")
 			kind := f.String("type", "", "only those of this kind, such as released")
-			severity := f.String("severity", "", "only those so severe: critical, warning, info or debug")
+			severity := f.String("severity", "", "only those of this severity: critical, warning, info or debug")
 			status := f.String("status", "",
-				"only those that stand so: open, confirmed, acted, closed; present for all that are not over")
+				"only those with this status: open, confirmed, acted, closed; present for all that are not closed")
 			since := f.String("since", "",
 				"only those found at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
 			frame.Complete(cmd, "severity", severities()...)
@@ -273,7 +273,7 @@ func (a *app) driftFindingsCommand() *cobra.Command {
 
 func (a *app) driftAcknowledgeCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "acknowledge FINDING", short: "Say that one finding is known; nothing else changes",
+		use: "acknowledge FINDING", short: "Mark one finding as known; nothing else changes",
 		args: frame.Exactly("FINDING"), operations: []string{"acknowledge-finding"},
 		long: "For a finding that is not about a node, or one of several; its id: gpuaas drift findings.\n" +
 			"All of a node: gpuaas drift resolve NODE acknowledge",

@@ -114,6 +114,6 @@ func (a *app) overColumns() []table.Column[apiclient.ReconciliationFindingView] 
 		{Title: "TO", Text: func(v view) string { return a.Whenever(v.ClosedAt) }},
 		{Title: "WHAT HAPPENED", Text: func(v view) string { return v.Message }},
 		{Title: "ACTION", Text: findingAction},
-		{Title: "OVER BECAUSE", Text: func(v view) string { return text(v.ClosedBecause) }},
+		{Title: "CLOSED BECAUSE", Text: func(v view) string { return text(v.ClosedBecause) }},
 	}
 }

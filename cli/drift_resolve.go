@@ -46,7 +46,7 @@ func (a *app) driftResolveCommand() *cobra.Command {
 			"It returns when that is done, with exit code 8 when it was refused; gpuaas drift show NODE says what is possible.",
 		example: "  gpuaas drift resolve c07u43 return-to-service --reason 'board was replaced'",
 		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log and the history of the node")
 			yes := frame.AddYesFlag(cmd)
 			w := addRunWaitFlags(cmd)
 			return func(s *session, args []string) error {

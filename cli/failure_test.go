@@ -196,7 +196,7 @@ func TestVersionWithoutControlPlane(t *testing.T) {
 func TestTokenIsNeverPrinted(t *testing.T) {
 	f := newFakeAPI(t)
 	for op := range f.answers { // not 503: a watch would go on
-		f.answers[op] = refuse(500, "internal", "something went wrong on our side", "report it")
+		f.answers[op] = refuse(500, "internal", "something went wrong in the control plane", "report it")
 	}
 	b := newBench(t)
 	b.must("context", "set", "prod", "--url", f.URL, "--token-file", b.tokenFile(canary))

@@ -48,13 +48,13 @@ func recoveryCommand[T any](a *app, n jobNoun[T], r recovery) *cobra.Command {
 		use: r.word + " [" + n.argument + "...]", short: r.short, args: cobra.ArbitraryArgs,
 		operations: []string{r.operation, n.many.operation, n.many.get},
 		long: prefixedLine(r.long) + "What it would do in the present state: gpuaas " + n.noun + " explain " +
-			n.argument + "\n\nSeveral may be named, or those of a batch that are parked, all or by --stage, --class and --code. They are shown\n" +
-			"and asked about, and then asked for with one request: one that somebody acted on meanwhile is left alone. The\n" +
-			"answer says of each whether it was done; exit code 6 when one was refused.",
+			n.argument + "\n\nName several, or choose the parked ones of a batch with --batch and optionally --stage, --class and --code. The\n" +
+			"command lists them, asks you to confirm, and sends one request. Jobs that somebody acted on meanwhile are left\n" +
+			"alone. The answer shows the result for each; the exit code is 6 if one was refused.",
 		example: "  gpuaas " + n.noun + " " + r.word + " c07u43 --reason 'cable replaced'\n" +
 			"  gpuaas " + n.noun + " " + r.word + " --batch BATCH --stage STAGE --code CODE --reason 'switch replaced'",
 		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the ledger")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log and the ledger")
 			which := addManyFlags(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("reason"); err != nil {

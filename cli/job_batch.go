@@ -127,7 +127,7 @@ func (a *app) batchActionCommand(k batchKind, word, short string,
 		use: word + " BATCH", short: short, args: frame.Exactly("BATCH"),
 		operations: []string{word + "-" + k.noun + "-batch"},
 		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 			return func(s *session, args []string) error {
 				if err := s.Require("reason"); err != nil {
 					return err

@@ -123,7 +123,7 @@ func (a *app) explanationText(e explanation) string {
 	line("expected", e.Expected)
 	line("observed", e.Observed)
 	line("seen at", a.Whenever(e.ObservedAt))
-	line("seen so since", a.Whenever(e.ObservedSince))
+	line("unchanged since", a.Whenever(e.ObservedSince))
 	if e.Expected == "" { // it waits for nothing any more
 		line("ended", a.Whenever(e.WaitingSince))
 	} else {
@@ -136,7 +136,7 @@ func (a *app) explanationText(e explanation) string {
 	line("remedy", e.Remedy)
 	b.WriteString(actionsText(e))
 	if e.Override != nil {
-		b.WriteString("\nor, if that cannot be put right:\n  " + output.Harmless(e.Override.Command) + "\n     " +
+		b.WriteString("\nor, if that cannot be fixed:\n  " + output.Harmless(e.Override.Command) + "\n     " +
 			output.Harmless(safetyText("needs_care")+": "+e.Override.Does) + "\n")
 	}
 	return b.String()

@@ -37,9 +37,9 @@ func addWatchingFlags(cmd *cobra.Command) *watching {
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until all have ended or need an operator")
 	watch.AddFlags(cmd, &w.watch, &w.interval)
 	cmd.Flags().Lookup("watch").Usage = "the same, and show how each is getting on"
-	cmd.Flags().Lookup("interval").Usage = "how often to look when there is no live feed"
+	cmd.Flags().Lookup("interval").Usage = "how often to check if there is no live feed"
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 0,
-		"how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
+		"how long to wait before giving up with exit code 7; 0 waits without limit")
 	return w
 }
 
@@ -73,9 +73,9 @@ func (a *app) watchCommand(kind *jobKind, v verb,
 	v.flags = func(cmd *cobra.Command) action {
 		w := &watching{watch: true}
 		batch := cmd.Flags().String("batch", "", "those of this batch, by id")
-		cmd.Flags().DurationVar(&w.interval, "interval", 2*time.Second, "how often to look when there is no live feed")
+		cmd.Flags().DurationVar(&w.interval, "interval", 2*time.Second, "how often to check if there is no live feed")
 		cmd.Flags().DurationVar(&w.timeout, "timeout", 0,
-			"how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
+			"how long to wait before giving up with exit code 7; 0 waits without limit")
 		return func(s *session, args []string) error {
 			if len(args) > 0 && *batch != "" {
 				return failure.Misuse(s.Cmd, "name %s or --batch, not both", argument)

@@ -195,7 +195,7 @@ func (s *session) keyID(keys sshKeys, name string) (types.UUID, error) {
 	}
 	switch len(found) {
 	case 0:
-		return types.UUID{}, failure.Missing("see which there are: gpuaas key list", "there is no SSH key %q", name)
+		return types.UUID{}, failure.Missing("list them: gpuaas key list", "there is no SSH key %q", name)
 	case 1:
 		return found[0], nil
 	}

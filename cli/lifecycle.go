@@ -27,7 +27,7 @@ func lifecycleColumns() []table.Column[apiclient.LifecycleDescription] {
 }
 
 func (a *app) lifecycleCommand() *cobra.Command {
-	return a.noun(noun{use: "lifecycle", short: "The states that things go through", group: groupWatching},
+	return a.noun(noun{use: "lifecycle", short: "Lifecycles: states and what may happen in each", group: groupWatching},
 		a.verb(verb{
 			use: "list", short: "List what has a lifecycle", aliases: []string{"ls"}, operations: []string{"list-lifecycles"},
 			run: func(s *session, _ []string) error {

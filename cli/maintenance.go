@@ -171,7 +171,7 @@ func (a *app) maintenanceListCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
-			statuses := cmd.Flags().StringSlice("status", nil, "only what is so; may be repeated")
+			statuses := cmd.Flags().StringSlice("status", nil, "only those with this status; may be repeated")
 			frame.Complete(cmd, "status", apiclient.Words("list-maintenances.status")...)
 			f := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {

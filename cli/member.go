@@ -121,7 +121,7 @@ func (s *session) membership(c scope) (membership, error) {
 		id, err := s.tenantID(c.tenant)
 		return s.tenantMembership(id, c.tenant), err
 	}
-	return membership{}, failure.Misuse(s.Cmd, "say where: --tenant or --project")
+	return membership{}, failure.Misuse(s.Cmd, "name a tenant or project with --tenant or --project")
 }
 
 func (s *session) tenantMembership(org types.UUID, name string) membership {

@@ -39,7 +39,7 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		detail("HELD BECAUSE", a.heldBecause),
 		detail("HELD BY", func(v node) string { return v.HeldBy }),
 		detail("TAINTED", func(v node) string { return yesNo(v.Tainted) }),
-		detail("SOMEBODY HAD", a.somebodyHad),
+		detail("KNOWN ACCESS", a.somebodyHad),
 		detail("INSTALLED", func(v node) string { return a.Whenever(v.InstalledAt) }),
 		detail("TENANT ACCESS", func(v node) string { return a.Whenever(v.TaintedAt) }),
 		detail("PROVEN CLEAN", a.provenClean),
@@ -239,7 +239,7 @@ func (s *session) nodeID(name string) (types.UUID, error) {
 	}
 	switch len(found) {
 	case 0:
-		return types.UUID{}, failure.Missing("see which there are: gpuaas node list", "there is no node %q", name)
+		return types.UUID{}, failure.Missing("list them: gpuaas node list", "there is no node %q", name)
 	case 1:
 		return found[0], nil
 	}
@@ -259,12 +259,12 @@ func (a *app) nodeListCommand() *cobra.Command {
 			rack := f.String("rack", "", "only nodes of this rack")
 			pool := f.String("pool", "", "only nodes of this pool")
 			label := f.StringSlice("label", nil, "only nodes with this label, as `KEY=VALUE`; repeated: with all of them")
-			hostname := f.String("hostname", "", "only nodes whose hostname starts so")
-			search := f.String("search", "", "only nodes that have this in their hostname or host, or whose id starts so")
+			hostname := f.String("hostname", "", "only nodes whose hostname starts with this")
+			search := f.String("search", "", "only nodes that have this in their hostname or host, or whose id starts with this")
 			schedulable := f.String("schedulable", "", "only nodes that are schedulable (true), or are not (false)")
 			mode := f.String("onboarded", "", "only nodes that were onboarded so: manual or maas")
-			drift := f.String("drift", "", "only nodes whose agent is so, such as version_drift")
-			agent := f.String("agent", "", "only nodes whose agent is so: current, drift or unknown_build")
+			drift := f.String("drift", "", "only nodes whose agent has this drift, such as version_drift")
+			agent := f.String("agent", "", "only nodes whose agent has this state: current, drift or unknown_build")
 			agentVersion := f.String("agent-version", "", "only nodes whose agent reports this version")
 			channel := f.String("agent-channel", "", "only nodes of this channel: stable, candidate, pinned or unassigned")
 			held := f.String("held", "", "only nodes that are kept out of scheduling (true), or are not (false)")

@@ -87,12 +87,12 @@ func (a *app) somebodyHad(v apiclient.NodeView) string {
 	case r != nil && r.AcceptedAt != nil:
 		return fmt.Sprintf("root (%s) %s, on this installation; the risk was accepted", r.Cause, a.When(r.At))
 	case r != nil && r.Compromised && v.OnboardingMode == apiclient.NodeViewOnboardingModeManual:
-		return fmt.Sprintf("root (%s) %s, on this installation: no MAAS can install it anew; remove it, or accept the risk with gpuaas node reset --residual-risk",
+		return fmt.Sprintf("root (%s) %s, on this installation: no MAAS can reinstall it; remove it, or accept the risk with gpuaas node reset --residual-risk",
 			r.Cause, a.When(r.At))
 	case r != nil && r.Compromised:
 		return fmt.Sprintf("root (%s) %s, on this installation: only a reimage clears it", r.Cause, a.When(r.At))
 	case r != nil:
-		return fmt.Sprintf("root (%s) %s, before it was installed anew", r.Cause, a.When(r.At))
+		return fmt.Sprintf("root (%s) %s, before it was reinstalled", r.Cause, a.When(r.At))
 	case v.TaintKind != nil:
 		return string(*v.TaintKind)
 	}

@@ -167,7 +167,7 @@ func (a *app) nodeRevokeCommand() *cobra.Command {
 		operations: []string{"revoke-node-identity"},
 		long:       "Its agent is refused from now on. It comes back with: gpuaas node bootstrap NODE --recovery",
 		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 			return nodeVerb(func(s *session, id types.UUID) error {
 				if err := s.Require("reason"); err != nil {
 					return err

@@ -14,7 +14,7 @@ import (
 
 func (a *app) nodeHardwareCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "hardware NODE", short: "Show which machine a node is, and who was refused as it", args: frame.Exactly("NODE"),
+		use: "hardware NODE", short: "Show the hardware of a node, and machines that were refused as this node", args: frame.Exactly("NODE"),
 		operations: []string{"get-node-hardware"},
 		long: "Whoever enrols as the node must say all that is known of its machine, and of its MAC addresses one.\n" +
 			"Where a machine was refused, it shows what that one said, and the command that accepts it.",
@@ -34,7 +34,7 @@ func (a *app) nodeHardwareCommand() *cobra.Command {
 
 func (a *app) nodeAcceptHardwareCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "accept-hardware NODE", short: "Accept the machine that was refused last as the one that the node is",
+		use: "accept-hardware NODE", short: "Accept the machine that was refused last as the machine of this node",
 		args:       frame.Exactly("NODE"),
 		operations: []string{"accept-node-hardware"},
 		long: "For a part that was replaced, such as the mainboard. Look at it first: gpuaas node hardware NODE\n" +

@@ -14,7 +14,7 @@ import (
 
 func (a *app) nodeHoldCommand() *cobra.Command {
 	return a.nodeActionCommand(verb{
-		use: "hold NODE", short: "Let no new work be placed on a node", operations: []string{"add-node-hold"},
+		use: "hold NODE", short: "Keep new work off a node", operations: []string{"add-node-hold"},
 		long: "Everyone who can see the node sees the reason. Other holds stay, and each ends separately:\n" +
 			"a node takes new work again when its last hold is lifted.",
 		example: "  gpuaas node hold c07u31 --reason 'two fans are to be replaced'",

@@ -15,7 +15,7 @@ type lifeStep struct {
 		apiclient.Answer, error)
 }
 
-const untilItEnds = "Doing it again while it is under way is the same operation; one that is parked goes on."
+const untilItEnds = "Repeating the command joins the job in progress; a parked one continues."
 
 func lifeSteps() []lifeStep {
 	type body = apiclient.DecommissionReasonBody
@@ -79,7 +79,7 @@ func (a *app) lifeCommand(step lifeStep) *cobra.Command {
 		use: step.word + " NODE", short: step.short, long: step.long, args: frame.Exactly("NODE"),
 		operations: watchingDecommissions(step.operation),
 		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log and the history of the node")
 			c := &cleaning{}
 			c.addEndFlag(cmd)
 			yes := frame.AddYesFlag(cmd)
@@ -122,7 +122,7 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 				"what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
 			frame.Complete(cmd, "storage-cleanup", apiclient.Words("DecommissionNewBody.storage_cleanup")...)
 			reason := cmd.Flags().String("reason", "",
-				"why; it goes into the audit log, the history of the node and the certificate")
+				"the reason, kept in the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
 			yes := frame.AddYesFlag(cmd)
 			w := addWatchingFlags(cmd)
@@ -150,7 +150,7 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 			c.addEndFlag(cmd)
 			scope := cmd.Flags().String("scope", "", "local, weka or all")
 			frame.Complete(cmd, "scope", apiclient.Words("DecommissionCleanupBody.scope")...)
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log and the history of the node")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
 			yes := frame.AddYesFlag(cmd)
 			w := addWatchingFlags(cmd)

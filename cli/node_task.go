@@ -91,7 +91,7 @@ func (a *app) nodeTaskCommand() *cobra.Command {
 		a.verb(verb{
 			use: "cancel TASK", short: "Stop a task", args: frame.Exactly("TASK"), operations: []string{"cancel-node-task"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				return func(s *session, args []string) error {
 					if err := s.Require("reason"); err != nil {
 						return err
@@ -141,7 +141,7 @@ func (a *app) nodeTaskListCommand() *cobra.Command {
 		operations: []string{"list-node-tasks", "list-all-node-tasks"},
 		flags: func(cmd *cobra.Command) action {
 			status := cmd.Flags().String("status", "",
-				"only those that are so: queued, dispatched, succeeded, failed, expired or cancelled")
+				"only those with this status: queued, dispatched, succeeded, failed, expired or cancelled")
 			kind := cmd.Flags().String("type", "", "only those of this type")
 			frame.Complete(cmd, "status", apiclient.Words("list-node-tasks.status")...)
 			f := listing.AddFlags(cmd, 50)
@@ -183,7 +183,7 @@ func (a *app) nodeTaskRunCommand() *cobra.Command {
 			params := cmd.Flags().StringArray("param", nil,
 				"a parameter as NAME=VALUE, where VALUE is JSON or plain text; may be repeated")
 			file := cmd.Flags().String("params-file", "", "file with the parameters as a JSON object")
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 			_ = cmd.MarkFlagFilename("params-file") // it was defined above
 			w, yes := watch.AddWaitFlags(cmd), frame.AddYesFlag(cmd)
 			return func(s *session, args []string) error {

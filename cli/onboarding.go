@@ -213,7 +213,7 @@ func (s *session) onboardingID(name string) (types.UUID, error) {
 			&apiclient.ListOnboardingsParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &hostname})
 	}, func(v apiclient.OnboardingView) bool { return v.Hostname == hostname })
 	if err == nil && !ok {
-		err = failure.Missing("see which there are: gpuaas onboarding list", "no server %q was ever onboarded", name)
+		err = failure.Missing("list them: gpuaas onboarding list", "no server %q was ever onboarded", name)
 	}
 	return v.OnboardingId, err
 }
@@ -226,7 +226,7 @@ func (a *app) onboardingListCommand() *cobra.Command {
 			f := cmd.Flags()
 			status := f.StringSlice("status", nil,
 				"only those of this status; may be repeated; failed for all that need an operator")
-			hostname := f.String("hostname", "", "only servers whose name starts so")
+			hostname := f.String("hostname", "", "only servers whose name starts with this")
 			site := f.String("site", "", "only those of this site, by name or id")
 			batch := f.String("batch", "", "only those of this batch, by id")
 			// failed: parked, one way or the other

@@ -19,14 +19,14 @@ func recoveries() []recovery {
 			},
 		},
 		{
-			"resume", "Go on from the last safe checkpoint",
+			"resume", "Continue from the last safe stage",
 			"Best after something outside was put right.", "resume-onboarding", apiclient.JobManyBodyActionResume,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.ResumeOnboardingWithResponse(s.Ctx, id, &apiclient.ResumeOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
-			"rerun", "Go through all stages again; what is done already is left as it is",
+			"rerun", "Run all stages again; what is done already is left as it is",
 			"", "rerun-onboarding", apiclient.JobManyBodyActionRerun,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RerunOnboardingWithResponse(s.Ctx, id, &apiclient.RerunOnboardingParams{}, reason{Reason: why})

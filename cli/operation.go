@@ -67,7 +67,7 @@ func decisionsText(of []apiclient.OperationVerdictView) string {
 		case len(v.Denied) > 0:
 			lines[i] = v.Document + " denied it: " + strings.Join(v.Denied, "; ")
 		default:
-			lines[i] = v.Document + " had nothing against it"
+			lines[i] = v.Document + " did not deny it"
 		}
 	}
 	return strings.Join(lines, ", then ")
@@ -155,14 +155,14 @@ func (a *app) operationCommand() *cobra.Command {
 				}
 				return s.API.CancelFleetOperationWithResponse(s.Ctx, id, &apiclient.CancelFleetOperationParams{}, b)
 			}),
-		a.operationActCommand("pause", "Hand out nothing more of a run; nodes finish what they have",
+		a.operationActCommand("pause", "Pause a run: no further node starts; running nodes finish",
 			func(s *session, p *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error) {
 				if p != nil {
 					return s.API.PauseOperationWithResponse(s.Ctx, *p, id, &apiclient.PauseOperationParams{}, b)
 				}
 				return s.API.PauseFleetOperationWithResponse(s.Ctx, id, &apiclient.PauseFleetOperationParams{}, b)
 			}),
-		a.operationActCommand("unpause", "Let a paused run go on",
+		a.operationActCommand("unpause", "Continue a paused run",
 			func(s *session, p *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error) {
 				if p != nil {
 					return s.API.UnpauseOperationWithResponse(s.Ctx, *p, id, &apiclient.UnpauseOperationParams{}, b)
@@ -206,7 +206,7 @@ func (a *app) operationActCommand(word, short string,
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 			return func(s *session, args []string) error {
 				project, id, err := s.operation(*c, args[0])
 				if err != nil {
@@ -233,7 +233,7 @@ func (a *app) operationRetryCommand() *cobra.Command {
 			c := &scope{}
 			c.addProject(cmd)
 			only := cmd.Flags().StringSlice("only", nil, "node that shall go on, by hostname or id of the target; may be repeated")
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 			w := watch.AddWaitFlags(cmd)
 			return func(s *session, args []string) error {
 				project, id, err := s.operation(*c, args[0])
@@ -275,7 +275,7 @@ func (a *app) operationListCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
-			statuses := cmd.Flags().StringSlice("status", nil, "only what is so; may be repeated")
+			statuses := cmd.Flags().StringSlice("status", nil, "only runs with this status; may be repeated")
 			frame.Complete(cmd, "status", apiclient.Words("list-operations.status")...)
 			kind := cmd.Flags().String("type", "", "only of this type")
 			f := listing.AddFlags(cmd, 50)

@@ -31,7 +31,7 @@ func (a *app) catalogColumns() []table.Column[apiclient.DefinitionCatalogView] {
 		{Title: "TITLE", Text: func(v entry) string { return v.Title }},
 		{Title: "DESCRIPTION", Text: func(v entry) string { return text(v.Description) }, Detail: true},
 		{Title: "RISK IN WORDS", Text: func(v entry) string { return v.RiskText }, Detail: true},
-		{Title: "SAID OF ITS STATE", Text: func(v entry) string { return text(v.StatusReason) }, Detail: true},
+		{Title: "STATUS REASON", Text: func(v entry) string { return text(v.StatusReason) }, Detail: true},
 		{Title: "NODE MAY BE RENTED BY", Text: func(v entry) string { return string(v.Rented) }, Detail: true},
 		{Title: "NEEDS APPROVAL BY", Text: func(v entry) string { return string(v.Approval) }, Detail: true},
 		{Title: "TAKES AT MOST", Text: func(v entry) string {
@@ -91,7 +91,7 @@ func (a *app) definitionColumns() []table.Column[apiclient.DefinitionAdminView] 
 		{Title: "STEPS", Text: func(v version) string { return strconv.FormatInt(v.Steps, 10) }},
 		{Title: "ORIGIN", Text: func(v version) string { return string(v.Origin) }},
 		{Title: "TITLE", Text: func(v version) string { return v.Title }},
-		{Title: "SAID OF ITS STATE", Text: func(v version) string { return text(v.StatusReason) }, Detail: true},
+		{Title: "STATUS REASON", Text: func(v version) string { return text(v.StatusReason) }, Detail: true},
 		{Title: "DIGEST", Text: func(v version) string { return v.Digest }, Detail: true},
 		{Title: "UPDATED", Text: func(v version) string { return a.When(v.UpdatedAt) }, Detail: true},
 		{Title: "REVISION", Text: func(v version) string { return strconv.FormatInt(v.Revision, 10) }, Detail: true},
@@ -243,7 +243,7 @@ func (s *session) report(source string) (apiclient.DefinitionReport, error) {
 			lines[i] = path + ": " + p.Message
 		}
 	}
-	return r, failure.New(failure.Usage, "operation_definition_invalid", "mend what is named and try again",
+	return r, failure.New(failure.Usage, "operation_definition_invalid", "fix what is named and try again",
 		"the definition cannot be accepted: %s", strings.Join(lines, "; "))
 }
 

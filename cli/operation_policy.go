@@ -130,7 +130,7 @@ func (l *levelFlags) level(s *session) (policyLevel, error) {
 	case l.tenant != "":
 		return tenantPolicies(s, l.tenant)
 	}
-	return policyLevel{}, failure.Misuse(s.Cmd, "say whose policy it is: --project, --tenant or --global")
+	return policyLevel{}, failure.Misuse(s.Cmd, "name the level with --project, --tenant or --global")
 }
 
 func globalPolicies(s *session) policyLevel {
@@ -216,7 +216,7 @@ func (a *app) operationPolicyCommand() *cobra.Command {
 			"denies it for good.",
 	},
 		a.verb(verb{
-			use: "show", short: "List what a level has settled", operations: levelOperations("list", "operation-policies"),
+			use: "show", short: "List the policies of a level", operations: levelOperations("list", "operation-policies"),
 			flags: func(cmd *cobra.Command) action {
 				l := addLevelFlags(cmd)
 				f := listing.AddFlags(cmd, 0)
@@ -248,7 +248,7 @@ func (a *app) operationPolicyCommand() *cobra.Command {
 		}),
 		a.policySetCommand(), a.policyDocumentCommand(),
 		a.verb(verb{
-			use: "remove TYPE", short: "Take back what a level has settled", aliases: []string{"rm"},
+			use: "remove TYPE", short: "Remove the policy of a level", aliases: []string{"rm"},
 			args: frame.Exactly("TYPE"), operations: levelOperations("delete", "operation-policy"),
 			flags: func(cmd *cobra.Command) action {
 				l := addLevelFlags(cmd)
@@ -323,7 +323,7 @@ func (a *app) policySetCommand() *cobra.Command {
 			f.BoolVar(&v.signature, "require-signature", false, "whether signatures of artifacts must be verified")
 			f.Int64Var(&v.size, "max-artifact-bytes", 0, "how large an artifact may be")
 			f.BoolVar(&v.deny, "hard-deny", false, "with --global: deny it for good")
-			f.StringSliceVar(&v.clear, "clear", nil, "do not settle this here any more: "+strings.Join(policyKeys, ", "))
+			f.StringSliceVar(&v.clear, "clear", nil, "unset this here: "+strings.Join(policyKeys, ", "))
 			f.StringVar(&v.reason, "reason", "", "why; whoever is refused reads it")
 			frame.Complete(cmd, "clear", policyKeys...)
 			return func(s *session, args []string) error {

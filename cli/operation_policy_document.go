@@ -121,7 +121,7 @@ func (a *app) policyDocumentCommand() *cobra.Command {
 			use: "activate VERSION", short: "Have a version decide about runs, if its examples pass",
 			args: frame.Exactly("VERSION"), operations: []string{"activate-operation-policy-document"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				return func(s *session, args []string) error {
 					return frame.Show(s.Session, a.policyDocumentColumns())(s.API.ActivateOperationPolicyDocumentWithResponse(s.Ctx,
 						args[0], &apiclient.ActivateOperationPolicyDocumentParams{},
@@ -130,10 +130,10 @@ func (a *app) policyDocumentCommand() *cobra.Command {
 			},
 		}),
 		a.verb(verb{
-			use: "deactivate", short: "Have no document decide any more: the levels alone do",
+			use: "deactivate", short: "Deactivate the document: only the levels decide",
 			operations: []string{"deactivate-operation-policy-document"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				return func(s *session, _ []string) error {
 					return frame.Done(s.Session, "no policy document decides any more")(
 						s.API.DeactivateOperationPolicyDocumentWithResponse(s.Ctx, &apiclient.DeactivateOperationPolicyDocumentParams{},
@@ -226,10 +226,10 @@ func (a *app) showTrials(s *session) func(apiclient.Answer, error) error {
 		}
 		if failed > 0 {
 			return failure.New(failure.Unsuccessful, "operation_policy_examples_failed",
-				"mend the policy or the example and try again", "%d of %d examples fail", failed, len(v.Trials))
+				"fix the policy or the example and try again", "%d of %d examples fail", failed, len(v.Trials))
 		}
 		if format, err := a.Format(); err == nil && format == output.Table {
-			s.Note("all of %d examples pass", len(v.Trials))
+			s.Note("all %d examples pass", len(v.Trials))
 		}
 		return nil
 	}

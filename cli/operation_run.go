@@ -34,7 +34,7 @@ func (a *app) operationRunCommand() *cobra.Command {
 			"get-fleet-operation", "list-nodes", "list-allocations", "list-operation-catalog", "get-operation-catalog-entry",
 		},
 		long: "Targets are nodes by hostname or id; with --project, allocations by name or id. allocation:NAME, node:NAME and\n" +
-			"group:ID say it outright; --rack, --region, --pool, --sku and --label choose all that are so.\n" +
+			"group:ID name the kind; --rack, --region, --pool, --sku and --label choose all nodes that match.\n" +
 			"--dry-run says what would be done and does nothing; --only-plan has the nodes look and say what each step\n" +
 			"would change. With --watch it follows the run to its end.",
 		example: "  gpuaas operation run node.health.check --target c07u31 --watch\n" +
@@ -55,8 +55,8 @@ func (a *app) operationRunCommand() *cobra.Command {
 			flags.BoolVar(&f.atOnce, "no-ramp", false, "do not begin with 1, 2, 4 … nodes")
 			flags.BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and do nothing")
 			flags.BoolVar(&f.onlyPlan, "only-plan", false, "nodes only look and say what each step would change")
-			flags.StringVar(&f.planHash, "plan-hash", "", "refuse if the plan is another one by now")
-			flags.StringVar(&f.reason, "reason", "", "why; it goes into the audit log")
+			flags.StringVar(&f.planHash, "plan-hash", "", "refuse if the plan has changed")
+			flags.StringVar(&f.reason, "reason", "", "the reason, kept in the audit log")
 			w := watch.AddWaitFlags(cmd)
 			return func(s *session, args []string) error { return a.runOperation(s, f, *w, args[0]) }
 		},
@@ -233,7 +233,7 @@ func (f *runFlags) body(s *session, project *types.UUID, name string) (apiclient
 		b.Targets.Where = &where
 	}
 	if len(f.targets) == 0 && b.Targets.Where == nil {
-		return b, failure.Misuse(s.Cmd, "say where: --target, or --rack, --region, --pool, --sku or --label")
+		return b, failure.Misuse(s.Cmd, "choose targets with --target, or --rack, --region, --pool, --sku or --label")
 	}
 	return b, nil
 }

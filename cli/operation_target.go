@@ -28,7 +28,7 @@ func (s *session) runTarget(project *types.UUID, operation types.UUID, name stri
 		if project != nil {
 			here += " --project " + project.String()
 		}
-		return nil, failure.Missing("see which there are: gpuaas operation targets "+here,
+		return nil, failure.Missing("list them: gpuaas operation targets "+here,
 			"the run has no node %q", name)
 	}
 	return &t.TargetId, nil

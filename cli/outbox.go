@@ -65,7 +65,7 @@ func (a *app) outboxCommand() *cobra.Command {
 			use: "discard EVENT_ID", short: "Give up a failed event for ever", args: frame.Exactly("EVENT_ID"),
 			operations: []string{"discard-outbox-event"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				return func(s *session, args []string) error {
 					if err := s.Require("reason"); err != nil {
 						return err

@@ -65,7 +65,7 @@ func (s *session) quotas(c scope) (quotas, error) {
 	case c.tenant != "":
 		return s.tenantQuotas(c.tenant)
 	}
-	return quotas{}, failure.Misuse(s.Cmd, "say whose: --tenant or --project")
+	return quotas{}, failure.Misuse(s.Cmd, "name the owner with --tenant or --project")
 }
 
 func (s *session) tenantQuotas(name string) (quotas, error) {

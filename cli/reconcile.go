@@ -44,7 +44,7 @@ func (s *session) awaitRun(w *runWaiting, ask func() (json.RawMessage, error)) (
 	id := run.Value.RunId
 	seeIt := "gpuaas reconcile show " + id.String()
 	if w.not {
-		s.Note("see what becomes of it: %s", seeIt)
+		s.Note("follow it with: %s", seeIt)
 		return run, nil
 	}
 	return watch.Await(s.Session, watch.Waiting{Wait: true, Interval: time.Second, Timeout: w.timeout},
@@ -71,7 +71,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 			dry := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
 			full := cmd.Flags().Bool("full", false,
 				"read all machines of the site, not only what changed; about a minute per 1,000")
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 			w := addRunWaitFlags(cmd)
 			return func(s *session, _ []string) error {
 				if err := s.Require("site"); err != nil {
@@ -90,12 +90,12 @@ func (a *app) reconcileCommand() *cobra.Command {
 	})
 	cmd.AddCommand(
 		a.reconcileStatusCommand(), a.reconcileRunsCommand(), a.reconcileShowCommand(),
-		a.breakerCommand("confirm", "Quarantine the nodes that were not, because they are too many",
+		a.breakerCommand("confirm", "Confirm the circuit breaker: quarantine the nodes that it holds back",
 			"Exactly the nodes that gpuaas reconcile status --site SITE lists are quarantined. What runs on them is not "+
 				"touched.\n"+
-				"On a terminal they are shown and asked about; when others are held back by then, nothing is done."),
-		a.breakerCommand("dismiss", "Leave the nodes alone that were not quarantined, because they are too many",
-			"For what is not true, or is settled otherwise. What is not over is found anew."),
+				"On a terminal you are shown the nodes and asked; if the list has changed by then, nothing is done."),
+		a.breakerCommand("dismiss", "Dismiss the circuit breaker: leave the nodes that it holds back as they are",
+			"Use this if MAAS is wrong or the problem is solved. Findings that still apply open again."),
 	)
 	return cmd
 }
@@ -178,7 +178,7 @@ func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 		operations: []string{"get-reconciliation-status", "decide-reconciliation-breaker"},
 		flags: func(cmd *cobra.Command) action {
 			site := cmd.Flags().String("site", "", "the site, by name or id")
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 			yes := frame.AddYesFlag(cmd)
 			return func(s *session, _ []string) error {
 				if err := s.Require("site", "reason"); err != nil {

@@ -80,7 +80,7 @@ func (a *app) reconcileStatusCommand() *cobra.Command {
 		operations: []string{"get-reconciliation-status"},
 		long: "ok: MAAS recently showed the node as expected. drifted: it is not as expected. unreconciled: " +
 			"its machine\n" +
-			"was not looked at for long. stale: MAAS of the site has not told all that was asked for long.",
+			"has not been checked for long. stale: MAAS of the site has not answered completely for long.",
 		flags: func(cmd *cobra.Command) action {
 			site := cmd.Flags().String("site", "", "only this site, in detail, by name or id")
 			return func(s *session, _ []string) error {
@@ -150,7 +150,7 @@ func (s *session) showSiteState(raw json.RawMessage, site string) error {
 		}
 		return s.showHeldBack(o.Value)
 	}
-	return failure.Missing("see which there are: gpuaas site list", "there is no site %q", site)
+	return failure.Missing("list them: gpuaas site list", "there is no site %q", site)
 }
 
 // nextOf is what to do about a site that is shown in detail. Of an open breaker
@@ -162,7 +162,7 @@ func nextOf(v apiclient.ReconciliationSiteOverview) string {
 	case v.Breaker.ConfirmedAt != nil:
 		return "gpuaas reconcile runs --site " + v.Name
 	}
-	return fmt.Sprintf("if it is true: gpuaas reconcile confirm --site %s; if not: gpuaas reconcile dismiss "+
+	return fmt.Sprintf("if MAAS is right: gpuaas reconcile confirm --site %s; if not: gpuaas reconcile dismiss "+
 		"--site %s", v.Name, v.Name)
 }
 

@@ -273,7 +273,8 @@ func TestDriftWithoutFindings(t *testing.T) {
 	f.on("get-reconciliation-status", answer(200,
 		`{"totals":{"nodes":0,"ok":0,"drifted":0,"unreconciled":0,"stale_sites":0},"sites":[]}`))
 	b := signedIn(t, f)
-	if got := b.run("drift"); got.exit != failure.OK || got.stdout != "" || !strings.Contains(got.err, "nothing drifts") {
+	if got := b.run("drift"); got.exit != failure.OK || got.stdout != "" ||
+		!strings.Contains(got.err, "no node has drifted") {
 		t.Errorf("%+v", got)
 	}
 	if got := b.run("drift", "-o", "json"); got.exit != failure.OK || got.stdout != "[]\n" {

@@ -225,7 +225,7 @@ func (f *reservationFlags) body(s *session) (apiclient.ReservationWishBody, erro
 func (f *reservationFlags) owner(s *session, b *apiclient.ReservationWishBody) error {
 	if f.project == "" {
 		if f.tenant == "" {
-			return failure.Misuse(s.Cmd, "say whom for: --tenant or --project")
+			return failure.Misuse(s.Cmd, "name the owner with --tenant or --project")
 		}
 		org, err := s.tenantID(f.tenant)
 		b.OrgId = org

@@ -22,7 +22,7 @@ func (s *session) tenantID(name string) (types.UUID, error) {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see which there are: gpuaas tenant list",
+		return types.UUID{}, failure.Missing("list them: gpuaas tenant list",
 			"there is no tenant %q, or you may not see it", name)
 	}
 	return t.OrgId, nil
@@ -84,7 +84,7 @@ func (s *session) projectID(c scope) (types.UUID, error) {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see which there are: gpuaas project list --tenant "+tenant,
+		return types.UUID{}, failure.Missing("list them: gpuaas project list --tenant "+tenant,
 			"tenant %q has no project %q, or you may not see it", tenant, slug)
 	}
 	return p.ProjectId, nil
@@ -137,7 +137,7 @@ func (s *session) serviceAccountID(project types.UUID, name string) (types.UUID,
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see which there are: gpuaas service-account list --project "+project.String(),
+		return types.UUID{}, failure.Missing("list them: gpuaas service-account list --project "+project.String(),
 			"the project has no service account %q", name)
 	}
 	return a.ServiceAccountId, nil

@@ -50,7 +50,7 @@ func (a *app) selfCheckCommand() *cobra.Command {
 			use: "list", short: "List self-checks, newest first", aliases: []string{"ls"},
 			operations: []string{"list-self-checks"},
 			flags: func(cmd *cobra.Command) action {
-				status := cmd.Flags().String("status", "", "only those that are so: pending, running, passed, failed or cancelled")
+				status := cmd.Flags().String("status", "", "only those with this status: pending, running, passed, failed or cancelled")
 				frame.Complete(cmd, "status", apiclient.Words("list-self-checks.status")...)
 				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
@@ -84,7 +84,7 @@ func (a *app) selfCheckCommand() *cobra.Command {
 		a.verb(verb{
 			use: "cancel ID", short: "Stop a self-check", args: frame.Exactly("ID"), operations: []string{"cancel-self-check"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				return func(s *session, args []string) error {
 					if err := s.Require("reason"); err != nil {
 						return err

@@ -84,7 +84,7 @@ func (a *app) signerCommand() *cobra.Command {
 		a.verb(verb{
 			use: "rollback", short: "Let the signer in grace sign again", operations: []string{"rollback-signer"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				return func(s *session, _ []string) error {
 					if err := s.Require("reason"); err != nil {
 						return err
@@ -119,7 +119,7 @@ type forceFlags struct {
 
 func addForceFlags(cmd *cobra.Command) *forceFlags {
 	v := &forceFlags{}
-	cmd.Flags().StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
+	cmd.Flags().StringVar(&v.reason, "reason", "", "the reason, kept in the audit log")
 	cmd.Flags().BoolVar(&v.force, "force", false,
 		"do not wait for nodes; those that know no signer but a revoked one need a recovery token")
 	return v

@@ -101,8 +101,8 @@ func (a *app) siteCommand() *cobra.Command {
 			}),
 		}),
 		a.siteUpdateCommand(),
-		a.siteStatusCommand("enable", "Let a site take new machines again", apiclient.SiteChangeBodyStatusActive),
-		a.siteStatusCommand("disable", "Let a site take no new machines; its nodes stay in operation",
+		a.siteStatusCommand("enable", "Enable a site: it accepts new machines again", apiclient.SiteChangeBodyStatusActive),
+		a.siteStatusCommand("disable", "Disable a site: it accepts no new machines; its nodes stay in operation",
 			apiclient.SiteChangeBodyStatusDisabled),
 		a.verb(verb{
 			use: "delete SITE", short: "Take a site out of use", aliases: []string{"rm"}, args: frame.Exactly("SITE"),
@@ -163,7 +163,7 @@ func (s *session) siteID(name string) (types.UUID, error) {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see which there are: gpuaas site list", "there is no site %q", name)
+		return types.UUID{}, failure.Missing("list them: gpuaas site list", "there is no site %q", name)
 	}
 	return v.SiteId, nil
 }
@@ -337,10 +337,10 @@ func (a *app) updateSite(s *session, name string, body apiclient.SiteChangeBody)
 
 func (a *app) siteDoctorCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "doctor SITE", short: "Look whether a site is ready for work", args: frame.Exactly("SITE"),
+		use: "doctor SITE", short: "Check whether a site is ready for work", args: frame.Exactly("SITE"),
 		operations: []string{"probe-maas-site"},
-		long: "Looks at everything that work on a site needs, and says what to do about what is not well.\n" +
-			"The exit code is 0 when all is well and 8 when something is not.",
+		long: "Checks everything that work on a site needs, and says how to fix what is wrong.\n" +
+			"The exit code is 0 if everything is right, otherwise 8.",
 		run: func(s *session, args []string) error {
 			id, err := s.siteID(args[0])
 			if err != nil {

@@ -66,7 +66,7 @@ func (a *app) siteBundleCommand() *cobra.Command {
 		}),
 		a.bundleUseCommand(),
 		a.verb(verb{
-			use: "rollback SITE PROFILE", short: "Let a profile use the bundle that it used before",
+			use: "rollback SITE PROFILE", short: "Return a profile to the bundle that it used before",
 			long: "A second rollback is refused: name the version with 'use'. Machines that were installed meanwhile stay as they are.",
 			args: frame.Exactly("SITE", "PROFILE"), operations: []string{"rollback-site-bundle"},
 			run: func(s *session, args []string) error {
@@ -88,7 +88,7 @@ func (a *app) siteBundleCommand() *cobra.Command {
 				}
 				v, ok, err := listing.Find(s.bundlesOf(site), func(v apiclient.SiteBundleView) bool { return v.Ref == args[1] })
 				if err == nil && !ok {
-					err = failure.Missing("see which there are: gpuaas site bundle list "+args[0], "site %q has no bundle %q",
+					err = failure.Missing("list them: gpuaas site bundle list "+args[0], "site %q has no bundle %q",
 						args[0], args[1])
 				}
 				if err != nil {

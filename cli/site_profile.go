@@ -142,7 +142,7 @@ func (s *session) profile(siteName, name string) (types.UUID, apiclient.SiteProf
 	}
 	v, ok, err := s.findProfile(site, name)
 	if err == nil && !ok {
-		err = failure.Missing("see which there are: gpuaas site profile list "+siteName, "site %q has no profile %q",
+		err = failure.Missing("list them: gpuaas site profile list "+siteName, "site %q has no profile %q",
 			siteName, name)
 	}
 	return site, v, err

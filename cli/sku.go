@@ -61,7 +61,7 @@ func (a *app) skuCommand() *cobra.Command {
 		a.verb(verb{
 			use: "list", short: "List the SKUs", aliases: []string{"ls"}, operations: []string{"list-skus"},
 			flags: func(cmd *cobra.Command) action {
-				status := cmd.Flags().String("status", "", "only those that are so: active or disabled")
+				status := cmd.Flags().String("status", "", "only those with this status: active or disabled")
 				frame.Complete(cmd, "status", apiclient.Words("SkuChange.status")...)
 				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error {

@@ -66,7 +66,7 @@ func workerColumns() []table.Column[apiclient.SystemWorkers] {
 }
 
 func (a *app) systemCommand() *cobra.Command {
-	return a.noun(noun{use: "system", short: "How the control plane itself is", group: groupWatching},
+	return a.noun(noun{use: "system", short: "State of the control plane", group: groupWatching},
 		a.verb(verb{
 			use: "status", short: "Show the control plane and what it depends on", operations: []string{"get-system-status"},
 			flags: func(cmd *cobra.Command) action {

@@ -74,15 +74,15 @@ func (a *app) tenantCommand() *cobra.Command {
 			},
 		}),
 		a.tenantSwitchCommand(verb{
-			use: "disable TENANT", short: "Let a tenant have nothing new", operations: []string{"disable-tenant"},
-			long: "Its people can read everything and release what they have; what they ask for anew is refused, and its requests\n" +
+			use: "disable TENANT", short: "Disable a tenant: it can rent nothing new", operations: []string{"disable-tenant"},
+			long: "Its people can read everything and release what they have; new requests are refused, and its requests\n" +
 				"that wait are not placed. What it has stays until it is released or ends.",
 			example: "  gpuaas tenant disable acme --reason 'no contract from June on'",
 		}, func(s *session, id types.UUID, why apiclient.IdentitySwitchBody) (apiclient.Answer, error) {
 			return s.API.DisableTenantWithResponse(s.Ctx, id, &apiclient.DisableTenantParams{}, why)
 		}),
 		a.tenantSwitchCommand(verb{
-			use: "enable TENANT", short: "Let a tenant ask for something new again", operations: []string{"enable-tenant"},
+			use: "enable TENANT", short: "Enable a tenant: it can rent again", operations: []string{"enable-tenant"},
 		}, func(s *session, id types.UUID, why apiclient.IdentitySwitchBody) (apiclient.Answer, error) {
 			return s.API.EnableTenantWithResponse(s.Ctx, id, &apiclient.EnableTenantParams{}, why)
 		}),

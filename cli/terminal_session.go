@@ -40,7 +40,7 @@ func (a *app) terminalSessionCommand() *cobra.Command {
 			operations: []string{"list-terminal-sessions"},
 			flags: func(cmd *cobra.Command) action {
 				node := cmd.Flags().String("node", "", "only those on this node, by hostname or id")
-				status := cmd.Flags().String("status", "", "only those that are so: issued, opening, open, closed or failed")
+				status := cmd.Flags().String("status", "", "only those with this status: issued, opening, open, closed or failed")
 				frame.Complete(cmd, "status", apiclient.Words("list-terminal-sessions.status")...)
 				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
@@ -69,7 +69,7 @@ func (a *app) terminalSessionCommand() *cobra.Command {
 			use: "close ID", short: "End a terminal session", args: frame.Exactly("ID"),
 			operations: []string{"close-terminal-session"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				return func(s *session, args []string) error {
 					if err := s.Require("reason"); err != nil {
 						return err

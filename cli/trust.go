@@ -58,7 +58,7 @@ func (a *app) trustCommand() *cobra.Command {
 			use: "add FILE", short: "Have nodes accept the listener by the CA in a PEM file too", args: frame.Exactly("FILE"),
 			operations: []string{"add-trust-authority"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				return func(s *session, args []string) error {
 					if err := s.Require("reason"); err != nil {
 						return err
@@ -75,10 +75,11 @@ func (a *app) trustCommand() *cobra.Command {
 			},
 		}),
 		a.verb(verb{
-			use: "remove AUTHORITY", short: "Have nodes accept the listener by a CA no more", args: frame.Exactly("AUTHORITY"),
+			use: "remove AUTHORITY", short: "Stop nodes from accepting a listener certificate of a CA",
+			args:       frame.Exactly("AUTHORITY"),
 			operations: []string{"remove-trust-authority"},
 			flags: func(cmd *cobra.Command) action {
-				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+				reason := cmd.Flags().String("reason", "", "the reason, kept in the audit log")
 				force := cmd.Flags().Bool("force", false,
 					"do not wait for nodes; those that know no other authority need a recovery token")
 				return func(s *session, args []string) error {

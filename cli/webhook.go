@@ -54,7 +54,7 @@ func (a *app) deliveryColumns() []table.Column[apiclient.WebhookDeliveryView] {
 
 func (a *app) webhookCommand() *cobra.Command {
 	return a.noun(noun{
-		use: "webhook", short: "Addresses that a project is told its events at", group: groupRent,
+		use: "webhook", short: "Addresses to which a project's events are sent", group: groupRent,
 		long: "A webhook is named by its name or id. Events are posted as JSON and signed as Standard Webhooks\n" +
 			"describes; what is not answered with 2xx is tried again for about a day.",
 	}, a.webhookCreateCommand(), a.webhookListCommand(), a.webhookShowCommand(), a.webhookUpdateCommand(),
@@ -72,7 +72,7 @@ func (s *session) hookOf(c scope, name string) (project, id types.UUID, err erro
 	}
 	w, ok, err := listing.Find(s.webhooksOf(project), func(w apiclient.WebhookView) bool { return w.Name == name })
 	if err == nil && !ok {
-		err = failure.Missing("see which there are: gpuaas webhook list --project "+project.String(),
+		err = failure.Missing("list them: gpuaas webhook list --project "+project.String(),
 			"the project has no webhook %q", name)
 	}
 	return project, w.WebhookId, err
@@ -189,7 +189,7 @@ func (a *app) webhookUpdateCommand() *cobra.Command {
 			name := cmd.Flags().String("name", "", "another name")
 			url := cmd.Flags().String("url", "", "another address")
 			kinds := cmd.Flags().StringSlice("event", nil, "what it is told instead; '*' for all")
-			cmd.Flags().Bool("disable", false, "tell it nothing, and give up what waits")
+			cmd.Flags().Bool("disable", false, "stop deliveries, and discard waiting events")
 			cmd.Flags().Bool("enable", false, "tell it events again")
 			return func(s *session, args []string) error {
 				body := apiclient.WebhookChangeBody{
@@ -268,7 +268,7 @@ func (a *app) webhookDeliveriesCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
-			status := cmd.Flags().String("status", "", "only those that are so: waiting, delivered or failed")
+			status := cmd.Flags().String("status", "", "only those with this status: waiting, delivered or failed")
 			frame.Complete(cmd, "status", apiclient.Words("list-webhook-deliveries.status")...)
 			f := listing.AddFlags(cmd, 50)
 			return func(s *session, args []string) error {

@@ -3950,7 +3950,7 @@ type AgentwireNIC struct {
 
 // AllocationAdminAskBody defines model for AllocationAdminAskBody.
 type AllocationAdminAskBody struct {
-	// Access root gives sudo: the node is installed anew afterwards. Left out: user.
+	// Access root gives sudo: the node is reinstalled afterwards. Left out: user.
 	Access *AllocationAdminAskBodyAccess `json:"access,omitempty"`
 
 	// Arrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
@@ -4016,7 +4016,7 @@ type AllocationAdminAskBody struct {
 	WaitUpToSeconds *int64 `json:"wait_up_to_seconds,omitempty"`
 }
 
-// AllocationAdminAskBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
+// AllocationAdminAskBodyAccess root gives sudo: the node is reinstalled afterwards. Left out: user.
 type AllocationAdminAskBodyAccess string
 
 // AllocationAdminAskBodyArrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
@@ -4049,7 +4049,7 @@ type AllocationAnnouncedViewStatus string
 
 // AllocationAskBody defines model for AllocationAskBody.
 type AllocationAskBody struct {
-	// Access root gives sudo: the node is installed anew afterwards. Left out: user.
+	// Access root gives sudo: the node is reinstalled afterwards. Left out: user.
 	Access *AllocationAskBodyAccess `json:"access,omitempty"`
 
 	// Arrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
@@ -4099,7 +4099,7 @@ type AllocationAskBody struct {
 	WaitUpToSeconds *int64 `json:"wait_up_to_seconds,omitempty"`
 }
 
-// AllocationAskBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
+// AllocationAskBodyAccess root gives sudo: the node is reinstalled afterwards. Left out: user.
 type AllocationAskBodyAccess string
 
 // AllocationAskBodyArrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
@@ -4197,7 +4197,7 @@ type AllocationFilter struct {
 
 // AllocationFlatBody defines model for AllocationFlatBody.
 type AllocationFlatBody struct {
-	// Access root gives sudo: the node is installed anew afterwards. Left out: user.
+	// Access root gives sudo: the node is reinstalled afterwards. Left out: user.
 	Access *AllocationFlatBodyAccess `json:"access,omitempty"`
 
 	// Arrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
@@ -4252,7 +4252,7 @@ type AllocationFlatBody struct {
 	WaitUpToSeconds *int64 `json:"wait_up_to_seconds,omitempty"`
 }
 
-// AllocationFlatBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
+// AllocationFlatBodyAccess root gives sudo: the node is reinstalled afterwards. Left out: user.
 type AllocationFlatBodyAccess string
 
 // AllocationFlatBodyArrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
@@ -4557,7 +4557,7 @@ type AllocationView struct {
 	// HostKeys By which keys to recognise the node over SSH, as its installation said before you had access; only while it is active. Absent: nobody knows.
 	HostKeys *[]AllocationHostKeyView `json:"host_keys,omitempty"`
 
-	// HostKeysChangedAt Since when the node shows other keys than these, without having been installed anew; absent: it does not.
+	// HostKeysChangedAt Since when the node shows other keys than these, without having been reinstalled; absent: it does not.
 	HostKeysChangedAt *time.Time `json:"host_keys_changed_at,omitempty"`
 
 	// HostKeysShown The keys that it shows instead; only where they changed.
@@ -6102,7 +6102,7 @@ type DecommissionNewBody struct {
 	// KeepOutOfService Only with reimage: keep the node out of service; it is quarantined when it is ready, until an operator returns it.
 	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
 
-	// Mode soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good.
+	// Mode soft_reset cleans the node for the next tenant; reimage reinstalls it and keeps its id; full_decommission takes it out of the inventory for good.
 	Mode DecommissionNewBodyMode `json:"mode"`
 
 	// PlanHash Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since.
@@ -6121,7 +6121,7 @@ type DecommissionNewBody struct {
 	// RequireHardwareMatch Only with reimage: accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the operation is parked and says in what it differs.
 	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
-	// ResidualRisk The risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can install anew; with without_agent, of what the agent could not clean. It stands in the receipt or certificate.
+	// ResidualRisk The risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can reinstall; with without_agent, of what the agent could not clean. It stands in the receipt or certificate.
 	//
 	// Examples: reinstalled by hand from our image; firmware was not checked
 	ResidualRisk *string `json:"residual_risk,omitempty"`
@@ -6139,7 +6139,7 @@ type DecommissionNewBody struct {
 // DecommissionNewBodyErase What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out.
 type DecommissionNewBodyErase string
 
-// DecommissionNewBodyMode soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good.
+// DecommissionNewBodyMode soft_reset cleans the node for the next tenant; reimage reinstalls it and keeps its id; full_decommission takes it out of the inventory for good.
 type DecommissionNewBodyMode string
 
 // DecommissionNewBodyStorageCleanup What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks.
@@ -11472,11 +11472,11 @@ type ReconciliationResolveBody struct {
 	// Examples: board was replaced
 	Reason string `json:"reason"`
 
-	// Resolution acknowledge: it is known, and nothing changes; adopt_observed: what is there is right; quarantine: out of scheduling; return_to_service: after a look that proves it healthy; reimage: release the machine and install it anew.
+	// Resolution acknowledge: it is known, and nothing changes; adopt_observed: what is there is right; quarantine: out of scheduling; return_to_service: after a look that proves it healthy; reimage: release the machine and reinstall it.
 	Resolution ReconciliationResolveBodyResolution `json:"resolution"`
 }
 
-// ReconciliationResolveBodyResolution acknowledge: it is known, and nothing changes; adopt_observed: what is there is right; quarantine: out of scheduling; return_to_service: after a look that proves it healthy; reimage: release the machine and install it anew.
+// ReconciliationResolveBodyResolution acknowledge: it is known, and nothing changes; adopt_observed: what is there is right; quarantine: out of scheduling; return_to_service: after a look that proves it healthy; reimage: release the machine and reinstall it.
 type ReconciliationResolveBodyResolution string
 
 // ReconciliationRunError defines model for ReconciliationRunError.
@@ -18152,7 +18152,7 @@ func (c *Client) ListNodeCertificatesWithResponse(ctx context.Context, nodeId op
 	return call[CertificateViewList](ctx, c, r, edit)
 }
 
-// DecommissionNodeWithResponse is POST /api/v1/admin/nodes/{node_id}/decommission: Turn a node over, install it anew, or take it out for good
+// DecommissionNodeWithResponse is POST /api/v1/admin/nodes/{node_id}/decommission: Turn a node over, reinstall it, or take it out for good
 func (c *Client) DecommissionNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, body DecommissionNewBody, edit ...RequestEditorFn) (*Response[DecommissionNewView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/nodes/%s/decommission", nodeId)
 	if params != nil {

@@ -456,7 +456,7 @@ func Events() []Definition {
 		{BudgetReached, "A project has spent a percentage of its budget; told once in a period.", Budget{}},
 		{NodeCreated, "A node was added to the inventory.", Node{}},
 		{NodeUpdated, "Facts of a node were changed; its state was not.", Node{}},
-		{NodeHostKeysChanged, "The SSH server of a node that a tenant has access to shows other host keys, although the node was not installed anew.", Node{}},
+		{NodeHostKeysChanged, "The SSH server of a node that a tenant has access to shows other host keys, although the node was not reinstalled.", Node{}},
 		{NodeStateChanged, "A node moved to another state.", Node{}},
 		{NodeEnrolled, "The agent of a node was given a certificate.", Node{}},
 		{NodeIdentityConflict, "Two machines or processes use the identity of one node; the second was refused.", Node{}},

@@ -144,7 +144,7 @@ var paths = []Case{
 		},
 	},
 	{
-		Section: releases, What: "the machine is dead, its agent has not called for hours, and the plan offers to install it anew " +
+		Section: releases, What: "the machine is dead, its agent has not called for hours, and the plan offers to reinstall it " +
 			"in one decision",
 		set:  func(*run) {},
 		path: &path{name: "dead_node_short_way", outcome: withGaps, ask: (*run).takeShortWay},

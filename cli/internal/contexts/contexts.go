@@ -57,7 +57,7 @@ func (c *File) Names() []string {
 func (c *File) Named(name string) (Context, error) {
 	one, ok := c.Contexts[name]
 	if !ok {
-		return one, failure.New(failure.Usage, "context_unknown", "see which there are: gpuaas context list",
+		return one, failure.New(failure.Usage, "context_unknown", "list them: gpuaas context list",
 			"there is no context %q", name)
 	}
 	return one, nil

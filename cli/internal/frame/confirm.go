@@ -29,8 +29,8 @@ func (s *Session) Asks(yes bool) bool {
 // asked, it is not done: a script says --yes.
 func (s *Session) Confirm(yes bool, format string, args ...any) error {
 	if !yes && !s.Asks(yes) {
-		return failure.New(failure.Unconfirmed, "not_confirmed", "if that is meant, repeat the command with --yes",
-			"nothing was done, because nobody is there to be asked. %s", output.Harmless(fmt.Sprintf(format, args...)))
+		return failure.New(failure.Unconfirmed, "not_confirmed", "to confirm it, repeat the command with --yes",
+			"nothing was done: this needs confirmation, and there is no terminal to ask on. %s", output.Harmless(fmt.Sprintf(format, args...)))
 	}
 	return s.Ask(yes, format, args...)
 }

@@ -169,7 +169,7 @@ func describeFault(e *fault.Error) *Problem {
 		retryAfter: retryOfKind[e.Kind],
 	}
 	if e.Kind == fault.Internal { // even the message of an internal fault may reveal too much
-		p.Detail = "something went wrong on our side"
+		p.Detail = "something went wrong in the control plane"
 		p.Remedy = "report it together with the correlation id"
 		return p
 	}

@@ -88,7 +88,7 @@ func (c change) sameHostKeys(ctx context.Context, n Node, known nodedb.NodeHostK
 }
 
 // doubtHostKeys records that a node shows other keys, although somebody had access
-// to its installation and it was not installed anew. Only root can change them.
+// to its installation and it was not reinstalled. Only root can change them.
 func (s *Service) doubtHostKeys(ctx context.Context, c change, n Node, known nodedb.NodeHostKey, keys []string) error {
 	row, err := c.DoubtHostKeys(ctx, nodedb.DoubtHostKeysParams{
 		NodeID: n.ID, Generation: known.Generation, Reported: keys, Others: true,
@@ -96,7 +96,7 @@ func (s *Service) doubtHostKeys(ctx context.Context, c change, n Node, known nod
 	if err != nil {
 		return fmt.Errorf("note host keys of node: %w", err)
 	}
-	cause := "its SSH server shows other host keys than it had, and it was not installed anew: " +
+	cause := "its SSH server shows other host keys than it had, and it was not reinstalled: " +
 		strings.Join(fingerprints(keys), ", ")
 	if err := c.record(ctx, n, entry{
 		kind: KindAgentReported, event: "host_keys_changed", cause: cause, action: "node.host_keys", result: audit.Denied,

@@ -18,7 +18,7 @@ type HostKey struct {
 type HostKeys struct {
 	Keys []HostKey // what people shall find there; empty: nobody knows
 	// ChangedAt is since when the agent says other keys than these, although the
-	// node was not installed anew; nil: it does not.
+	// node was not reinstalled; nil: it does not.
 	ChangedAt *time.Time
 	Reported  []HostKey // what the agent says now
 }

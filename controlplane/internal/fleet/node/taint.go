@@ -93,10 +93,10 @@ func (n Node) Incredible() error {
 			"not independent, and never enough to call it clean",
 		n.Hostname, n.Root.At.UTC().Format(time.RFC3339), n.Root.Cause)
 	if n.OnboardingMode == MAAS {
-		return f.WithRemedy("install it anew: gpuaas node reimage %s; "+
+		return f.WithRemedy("reinstall it: gpuaas node reimage %s; "+
 			"or put it aside as it is: gpuaas node drain %[1]s", n.Hostname)
 	}
-	return f.WithRemedy("no MAAS can install it anew: take it out (gpuaas node drain %s, "+
+	return f.WithRemedy("no MAAS can reinstall it: take it out (gpuaas node drain %s, "+
 		"then gpuaas node remove %[1]s); or clean it and accept the risk that is left, which its paper names: "+
 		"gpuaas node reset %[1]s --residual-risk TEXT", n.Hostname)
 }

@@ -255,7 +255,7 @@ func (p *probing) fail(name string, err error) {
 	case known && f.Kind != fault.Internal:
 		p.bad(name, f.Code, f.Remedy, "%s", f.Message)
 	case known: // its message may be nobody's business; its code and remedy are not
-		p.bad(name, f.Code, f.Remedy, "something on our side refused")
+		p.bad(name, f.Code, f.Remedy, "something in the control plane refused")
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		p.bad(name, "maas_unreachable", "check that MAAS is running and not overloaded", "MAAS did not answer in time")
 	default:

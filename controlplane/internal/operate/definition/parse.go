@@ -53,7 +53,7 @@ func (p Problems) fault() error {
 		where = p[0].Path + ": "
 	}
 	return fault.New(fault.Invalid, "operation_definition_invalid", "the definition cannot be accepted: %s%s", where,
-		p[0].Message).WithFields(fields...).WithRemedy("mend what is named and try it: gpuaas operation definition validate -f FILE")
+		p[0].Message).WithFields(fields...).WithRemedy("fix what is named and try it: gpuaas operation definition validate -f FILE")
 }
 
 // Parse reads a document as YAML or JSON and checks it as a whole. The definition is

@@ -188,7 +188,7 @@ func (o Operation) waitsFor() string {
 	case o.Approval.awaited():
 		return "the approval of somebody else with the role " + string(o.Approval.Role)
 	case o.Pause.At != nil:
-		return "somebody to let it go on, or to cancel it: " + o.Pause.Reason
+		return "somebody to continue or cancel it: " + o.Pause.Reason
 	case o.Counts[TargetRunning] > 0:
 		return "nodes to finish their steps"
 	}

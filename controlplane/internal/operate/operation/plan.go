@@ -95,8 +95,8 @@ func (p Plan) Says() []string {
 		says = append(says, fmt.Sprintf("somebody else with the role %s must approve it", role))
 	}
 	if p.AsRoot && n > 0 {
-		says = append(says, "these nodes are installed anew when they are released, because the run changes them as root; "+
-			"one that was added by hand is held back until an operator has installed it anew")
+		says = append(says, "these nodes are reinstalled when they are released, because the run changes them as root; "+
+			"one that was added by hand is held back until an operator has reinstalled it")
 	}
 	if p.Verdict.Document != "" {
 		says = append(says, fmt.Sprintf("policy document %s of the platform has nothing against it", p.Verdict.Document))

@@ -64,8 +64,8 @@ func TestAttackARunThatChangesANodeIsRootThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := slices.Contains(p.Says(),
-			"these nodes are installed anew when they are released, because the run changes them as root; "+
-				"one that was added by hand is held back until an operator has installed it anew")
+			"these nodes are reinstalled when they are released, because the run changes them as root; "+
+				"one that was added by hand is held back until an operator has reinstalled it")
 		if said != (c.cause != "") || w.rootCause(t, n) != "" {
 			t.Errorf("%s: the plan says %q, and root came by %q", c.name, p.Says(), w.rootCause(t, n))
 		}

@@ -251,7 +251,7 @@ func (s *settlement) canceled(task agenttask.Task, outcomes []agentwire.StepOutc
 	case task.Error.Code == agenttask.CodeSuperseded:
 		s.status = TargetFailed
 		s.trouble.Code, s.trouble.Class = task.Error.Code, agentwire.FailurePermanent
-		s.trouble.Remedy = "the node was installed anew or removed meanwhile: run it again from the start"
+		s.trouble.Remedy = "the node was reinstalled or removed meanwhile: run it again from the start"
 	case len(outcomes) == 0 && task.Attempt > 0:
 		s.trouble.Class, s.trouble.Remedy = agentwire.FailureAmbiguous, lookFirst
 	}

@@ -117,7 +117,7 @@ func failed(v DocumentVersion, trials []Trial) error {
 	return fault.New(fault.Conflict, "operation_policy_examples_failed",
 		"policy document %s is not activated: %d of its %d examples fail: %s: %s", v.Name(), len(fields), len(trials),
 		strings.TrimPrefix(fields[0].Path, "examples."), fields[0].Message).WithFields(fields...).
-		WithRemedy("mend the policy or the example, and apply the document again: it becomes the next version")
+		WithRemedy("fix the policy or the example, and apply the document again: it becomes the next version")
 }
 
 // DeactivateDocument has no document count any more.

@@ -260,7 +260,7 @@ func (d Document) compile() (*rego.Policy, error) {
 	if len(bad) > 0 {
 		return nil, fault.New(fault.Invalid, "operation_policy_document_invalid",
 			"the policy document cannot be accepted: %s: %s", bad[0].Path, bad[0].Message).WithFields(bad...).
-			WithRemedy("mend what is named and try it: gpuaas operation policy document try -f FILE")
+			WithRemedy("fix what is named and try it: gpuaas operation policy document try -f FILE")
 	}
 	return p, nil
 }

@@ -43,7 +43,7 @@ func Check(ctx context.Context, tx pgx.Tx, e Effective, r Request, further Decid
 		return v, fault.New(fault.Forbidden, "operation_policy_undecided",
 			"the policy document %s of the platform could not decide about %s, so it is denied: %s", v.Document, r.Operation,
 			v.Undecided).
-			WithRemedy("a platform administrator must mend the document, or take it back: " +
+			WithRemedy("a platform administrator must fix the document, or take it back: " +
 				"gpuaas operation policy document deactivate")
 	case len(v.Denied) > 0:
 		return v, fault.New(fault.Forbidden, "operation_denied_by_policy",

@@ -70,10 +70,10 @@ func plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member
 	}
 	switch {
 	case len(rows) == 0:
-		return Rollout{}, nil, fault.New(fault.Conflict, "agent_rollout_no_nodes", "no node is meant by this target").
+		return Rollout{}, nil, fault.New(fault.Conflict, "agent_rollout_no_nodes", "no node matches this target").
 			WithRemedy("see what there is: gpuaas node list; nodes are assigned with gpuaas node update --agent-channel")
 	case len(rows) > mostNodes:
-		return Rollout{}, nil, fault.New(fault.Conflict, "agent_rollout_too_large", "more than %d nodes are meant",
+		return Rollout{}, nil, fault.New(fault.Conflict, "agent_rollout_too_large", "more than %d nodes match this target",
 			mostNodes).
 			WithRemedy("narrow the target, by region for example")
 	}
@@ -104,7 +104,7 @@ func plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member
 	}
 	if meant == 0 {
 		return r, members, fault.New(fault.Conflict, "agent_rollout_nothing_to_do",
-			"all %d nodes of this target are left alone; the first one because: %s", len(rows), nodes[0].excluded).
+			"none of the %d nodes of this target can be updated; the first one because: %s", len(rows), nodes[0].excluded).
 			WithRemedy("assign nodes to a channel: gpuaas node update NODE --agent-channel stable; or choose others")
 	}
 	return r, members, nil

@@ -177,7 +177,7 @@ func (l *look) next(m Member, row rolloutdb.LiveRow) Member {
 		return m.ended(Excluded, l.now, "it left the fleet meanwhile: it is %s", row.NodeStatus)
 	}
 	if m.Outcome != GoingBack && status != node.Active && status != node.Offline && status != node.Quarantined {
-		return m.ended(Excluded, l.now, "it is %s now, so nobody knows how it took the version", row.NodeStatus)
+		return m.ended(Excluded, l.now, "it is %s now, so it is not known whether the update works on it", row.NodeStatus)
 	}
 	if m.Outcome == Updating {
 		return l.updating(m, row, late)
@@ -221,7 +221,7 @@ func (l *look) updating(m Member, row rolloutdb.LiveRow, late bool) Member {
 	case late && task == agenttask.Succeeded:
 		return m.ended(Failed, l.now, "its update succeeded, but it reports version %s", row.ReportedAgentVersion)
 	case late:
-		return m.ended(Failed, l.now, "it was silent until its deadline")
+		return m.ended(Failed, l.now, "its agent did not report before the deadline")
 	case task == agenttask.Succeeded && m.Detail != waitsForReport:
 		deadline := l.now.Add(graceToReport)
 		if m.DeadlineAt != nil && m.DeadlineAt.Before(deadline) {
@@ -242,11 +242,11 @@ func (l *look) baking(m Member, row rolloutdb.LiveRow, late bool) Member {
 	case row.ReportedAgentVersion != l.r.Version:
 		return m.ended(Failed, l.now, "it reports version %s after it had reported %s", row.ReportedAgentVersion, l.r.Version)
 	case node.Status(row.NodeStatus) == node.Offline:
-		return m.ended(Failed, l.now, "its agent fell silent with the version")
+		return m.ended(Failed, l.now, "its agent stopped reporting after the update")
 	case l.now.Before(*m.BakeUntil):
 		return m
 	case !row.HeardAt.After(m.BakeUntil.Add(-min(l.r.Plan.bake(), nearTheEnd))):
-		problem = "its agent was not heard at the end of the bake time"
+		problem = "its agent was not reporting at the end of the bake time"
 	case !row.Certified:
 		problem = "it has no valid certificate"
 	case m.WasSchedulable && !row.Schedulable:

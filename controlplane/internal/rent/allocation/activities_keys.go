@@ -21,7 +21,7 @@ func (a *Activities) ReviewKeys(ctx context.Context, of Review) (left Review, er
 
 // What a change of keys waits for, as its tenant reads it.
 const (
-	keysAsked  = "its node, which is told"
+	keysAsked  = "its node to apply the change"
 	keysSilent = "its node, which does not answer"
 )
 

@@ -29,7 +29,7 @@ func shapeOf(s sku.Shape) Shape {
 // Access is what the tenant's account may do on the node.
 type Access string
 
-// The kinds of access. Root means sudo: the node is installed anew afterwards.
+// The kinds of access. Root means sudo: the node is reinstalled afterwards.
 const (
 	UserAccess Access = "user"
 	RootAccess Access = "root"

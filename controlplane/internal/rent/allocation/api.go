@@ -45,7 +45,7 @@ type View struct {
 	Host               string              `json:"host,omitempty" doc:"Address to reach the node by; only while it is active."`
 	Port               int32               `json:"port,omitempty" doc:"Port of SSH there."`
 	HostKeys           []HostKeyView       `json:"host_keys,omitempty" nullable:"false" doc:"By which keys to recognise the node over SSH, as its installation said before you had access; only while it is active. Absent: nobody knows."`
-	HostKeysChangedAt  *time.Time          `json:"host_keys_changed_at,omitempty" doc:"Since when the node shows other keys than these, without having been installed anew; absent: it does not."`
+	HostKeysChangedAt  *time.Time          `json:"host_keys_changed_at,omitempty" doc:"Since when the node shows other keys than these, without having been reinstalled; absent: it does not."`
 	HostKeysShown      []HostKeyView       `json:"host_keys_shown,omitempty" nullable:"false" doc:"The keys that it shows instead; only where they changed."`
 	Username           string              `json:"username" doc:"The account on the node."`
 	Access             Access              `json:"access" enum:"user,root"`
@@ -130,7 +130,7 @@ type AskBody struct {
 	Capabilities map[string]string `json:"capabilities,omitempty" doc:"Capabilities that a node must have, such as gpu.driver_series."`
 	Name         string            `json:"name,omitempty" maxLength:"100" doc:"Where several are asked for, each gets a number: training-1." example:"training"`
 	Labels       map[string]string `json:"labels,omitempty" doc:"Words of your own."`
-	Access       Access            `json:"access,omitempty" enum:"user,root" doc:"root gives sudo: the node is installed anew afterwards. Left out: user."`
+	Access       Access            `json:"access,omitempty" enum:"user,root" doc:"root gives sudo: the node is reinstalled afterwards. Left out: user."`
 	SSHKeyIDs    []id.SSHKey       `json:"ssh_key_ids,omitempty" maxItems:"100" nullable:"false" doc:"Left out: your own and those of the project."`
 	ExpiresIn    *int64            `json:"expires_in_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"0: it never ends by itself, where the project may have that. Left out: as the rental settings of the project say."`
 	Protected    bool              `json:"protected,omitempty" doc:"Refuses its release until that is lifted."`

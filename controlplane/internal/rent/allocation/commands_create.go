@@ -287,7 +287,7 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (Alloc
 		PriceCurrency: p.sku.PriceCurrency, Gpus: p.sku.GPUsTotal, RegionCode: p.spot.region, NodeID: p.spot.node,
 		Hostname: p.spot.hostname, Access: string(ask.Access), Protected: ask.Protected, EventID: id.New[id.Event](),
 		RequestedBy: p.by.ID, RequestedByName: p.by.Name, CorrelationID: telemetry.Correlation(ctx),
-		WaitingFor: "a worker that takes it up",
+		WaitingFor: "a worker to start it",
 	}
 	if ask.ExpiresIn > 0 {
 		end := time.Now().Add(ask.ExpiresIn)

@@ -22,7 +22,7 @@ func (s *Service) HostKeysChanged(ctx context.Context, tx pgx.Tx, of id.Node, ke
 	for i, k := range keys.Reported {
 		shown[i] = k.Algorithm + " " + k.Fingerprint
 	}
-	message := "the node shows other SSH host keys than you were told, and was not installed anew, so somebody with root " +
+	message := "the node shows other SSH host keys than you were told, and was not reinstalled, so somebody with root " +
 		"changed them: " + strings.Join(shown, ", ")
 	if err := note(ctx, tx, a, "host_keys_changed", message, map[string]any{"host_keys": shown}); err != nil {
 		return err

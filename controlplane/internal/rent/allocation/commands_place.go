@@ -239,7 +239,7 @@ func (p *placing) claim(ctx context.Context, racks, others []string, most int) (
 const anything = "{}"
 
 // look is the search that a request leads to. A tenant with root gets only a node
-// that MAAS can install anew.
+// that MAAS can reinstall.
 func (s *Service) look(ask Ask) (allocationdb.TakeParams, error) {
 	w := ask.Wish
 	p := allocationdb.TakeParams{

@@ -25,7 +25,7 @@ var reasons = []struct {
 	{"other_pool", "are kept for something else"},
 	{"labels_missing", "do not have the labels that were asked for"},
 	{"capabilities_missing", "do not have the capabilities that were asked for"},
-	{"not_reinstallable", "cannot be installed anew, which root access needs afterwards"},
+	{"not_reinstallable", "cannot be reinstalled, which root access needs afterwards"},
 	{"rented", "are rented"},
 	{"joining", "are being brought into service"},
 	{"quarantined", "are quarantined"},

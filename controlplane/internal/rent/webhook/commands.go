@@ -298,7 +298,7 @@ func (s *Service) add(
 	})
 	if err == nil && w.DisabledAt != nil {
 		err = fault.New(fault.Conflict, "webhook_disabled", "the webhook is disabled: %s", w.DisabledReason).
-			WithRemedy("mend its receiver, then: gpuaas webhook update WEBHOOK --enable")
+			WithRemedy("fix its receiver, then: gpuaas webhook update WEBHOOK --enable")
 	}
 	return d, err
 }

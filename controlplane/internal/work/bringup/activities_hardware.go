@@ -31,9 +31,9 @@ func IdentityVoid(n node.Node) *Failure {
 	if n.IdentityVoid == "" {
 		return nil
 	}
-	return CodeIdentityVoid.Failed("nobody can be told to be %s any more: %s", n.Hostname, n.IdentityVoid).
+	return CodeIdentityVoid.Failed("no machine can be trusted to be %s any more: %s", n.Hostname, n.IdentityVoid).
 		With("find out who had the token of %s, and whether the machine is the one that MAAS knows; then resume: "+
-			"it is installed anew with a new token, and the old one works for nobody", n.Hostname).ForGood().
+			"the machine is reinstalled with a new token, and the old token stops working", n.Hostname).ForGood().
 		About(map[string]any{
 			"identity_void": n.IdentityVoid,
 			"expected":      "the machine that MAAS knows enrols, and nobody else",

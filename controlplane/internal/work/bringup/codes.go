@@ -10,15 +10,15 @@ var (
 		Cause: "Another machine, or another key, came with the token of this machine: it was read off the " +
 			"network or the disk, or MAAS knows other hardware than the machine has.",
 		Remedy: "find out who had the token of the machine, and whether it is the machine that MAAS " +
-			"knows; then resume: it is installed anew with a new token, and the old one works for nobody",
+			"knows; then resume: the machine is reinstalled with a new token, and the old token stops working",
 		Runbook: "node-identity-conflict",
 		Rewind:  RenderCloudInit,
 	})
 	// CodeMachineClaimed: another job under way has the machine.
 	CodeMachineClaimed = job.DeclareCode(job.Code{
 		Name: "machine_claimed", Class: StateAmbiguity,
-		Cause: "Two onboardings were led to one machine: by its host name, its BMC address or its PXE " +
-			"MAC, one of which is wrong.",
+		Cause: "Two onboardings found the same machine: one of them has the wrong host name, BMC address or PXE " +
+			"MAC.",
 		Remedy:  "find out which of the two the machine is; cancel the other job, then rerun",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{Onboarding: job.Rerun},
@@ -27,21 +27,21 @@ var (
 	CodeMachineGone = job.DeclareCode(job.Code{
 		Name: "machine_gone", Class: StateAmbiguity,
 		Cause:   "Somebody deleted the machine in MAAS.",
-		Remedy:  "find out who removed it; rerun looks for it again, cancel gives up",
+		Remedy:  "find out who deleted it; then rerun to look for it again, or cancel",
 		Runbook: "decommission-parked",
 	})
 	codeMachineInUse = job.DeclareCode(job.Code{
 		Name: "machine_in_use", Class: StateAmbiguity,
 		Cause: "The machine found in MAAS is deployed or held by somebody else: the wrong host name or " +
 			"BMC address, or a machine that was never released.",
-		Remedy:  "find out who holds it, there or by its annotations; once it is free, rerun",
+		Remedy:  "find out in MAAS who holds it (see its annotations); rerun once it is free",
 		Runbook: "decommission-parked",
 		Mends:   job.Mends{Onboarding: job.Rerun, Decommission: job.Resume},
 	})
 	codeMachineReleased = job.DeclareCode(job.Code{
 		Name: "machine_released", Class: StateAmbiguity,
 		Cause:   "Somebody released the machine in MAAS.",
-		Remedy:  "find out who released it; rerun begins where it is now",
+		Remedy:  "find out who released it, then rerun: it continues from the present state of the machine",
 		Runbook: "decommission-parked",
 		Mends:   job.Mends{Decommission: job.Rerun},
 	})
@@ -54,7 +54,7 @@ var (
 	codeMachineNotDeployed = job.DeclareCode(job.Code{
 		Name: "machine_not_deployed", Class: StateAmbiguity,
 		Cause:   "Somebody released or redeployed the machine in MAAS.",
-		Remedy:  "find out who changed it there; rerun begins where it is now, cancel leaves it as it is",
+		Remedy:  "find out who changed it; rerun continues from the present state of the machine, cancel leaves it as it is",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{Decommission: job.Rerun},
 	})
@@ -68,14 +68,14 @@ var (
 	})
 	codeNothingToAdopt = job.DeclareCode(job.Code{
 		Name: "nothing_to_adopt", Class: StateAmbiguity,
-		Cause:   "MAAS shows nothing that is provably this machine and further along.",
-		Remedy:  "rerun begins where the machine is now; restart clean starts over",
+		Cause:   "Nothing in MAAS proves that this machine has come further than this job.",
+		Remedy:  "rerun continues from the present state of the machine; restart clean starts over",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{Onboarding: job.Rerun, Decommission: job.RetryStage},
 	})
 	codeAnnotateFailed = job.DeclareCode(job.Code{
 		Name:    "annotate_failed",
-		Cause:   "MAAS would not keep the mark by which this job knows its machine.",
+		Cause:   "MAAS did not save the mark that ties the machine to this job.",
 		Remedy:  "look at the machine in MAAS and who may change it there, then resume",
 		Runbook: "onboarding-parked",
 	})
@@ -113,13 +113,13 @@ var (
 	codeReleaseStuck = job.DeclareCode(job.Code{
 		Name: "release_stuck", Class: StateAmbiguity,
 		Cause:   "The machine hangs while MAAS releases it: most often its BMC, or a disk that cannot be erased.",
-		Remedy:  "switch the machine off by hand and set it right in MAAS, then resume",
+		Remedy:  "switch the machine off by hand and correct its state in MAAS, then resume",
 		Runbook: "decommission-parked",
 	})
 	codeEraseFailed = job.DeclareCode(job.Code{
 		Name: "release_erase_failed", Class: StateAmbiguity,
-		Cause:   "A disk cannot be erased: it is broken, or does not know the command.",
-		Remedy:  "look at the machine in MAAS; its disks still hold data. Retry the stage erases them once more",
+		Cause:   "A disk cannot be erased: it has failed, or does not support the command.",
+		Remedy:  "check the machine in MAAS: its disks still hold data. Retry the stage to erase them again",
 		Runbook: "decommission-parked",
 	})
 	codeReleasedButOn = job.DeclareCode(job.Code{
@@ -138,8 +138,8 @@ var (
 	})
 	codeSyncProgramMissing = job.DeclareCode(job.Code{
 		Name: "hw_sync_program_missing", Class: UpstreamTransient,
-		Cause: "MAAS does not hand out the program that reports hardware, so that it cannot be pinned.",
-		Remedy: "let MAAS speak https or hand out maas-run-scripts; or accept plain HTTP: gpuaas site " +
+		Cause: "MAAS does not serve the hardware sync program, so its checksum cannot be pinned.",
+		Remedy: "serve MAAS over https, or make it serve maas-run-scripts; or accept plain HTTP: gpuaas site " +
 			"update SITE --hw-sync-http accepted",
 		Runbook: "onboarding-parked",
 	})
@@ -147,7 +147,7 @@ var (
 		Name: "ssh_no_login", Class: PostDeployConnectivityFailure,
 		Cause: "There is no key to the machine: it was deployed by somebody else, or its agent has " +
 			"enrolled and the key was destroyed.",
-		Remedy:  "its agent can be asked instead, once it polls; look at it on the console of the machine",
+		Remedy:  "wait until its agent polls; if it does not, check the machine on its console",
 		Runbook: "onboarding-parked",
 	})
 	codeNoAddress = job.DeclareCode(job.Code{
@@ -160,7 +160,7 @@ var (
 
 var codePowerCycle = job.DeclareCode(job.Code{
 	Name: "power_cycle_failed", Class: BMCPowerFailure,
-	Cause:   "The machine was to be switched off and on through MAAS, and its BMC did not say that it was.",
+	Cause:   "MAAS was asked to power-cycle the machine, and the BMC did not confirm it.",
 	Remedy:  "check the BMC and how MAAS reaches it, switch the machine on if it is off, then retry",
 	Runbook: "decommission-parked",
 })

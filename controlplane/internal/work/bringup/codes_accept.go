@@ -6,7 +6,7 @@ import "gpuaas/controlplane/internal/work/job"
 var (
 	codeDataDisksNotClean = job.DeclareCode(job.Code{
 		Name: "data_disks_not_clean", Class: HardwareMismatch,
-		Cause: "Disks that do not carry the system hold data of before, and the profile asks for clean ones.",
+		Cause: "The data disks hold old data, and the profile requires them to be clean.",
 		Remedy: "wipe them (blkdiscard -z), or give the node the task node.data_disks with action initialize and destroy, " +
 			"which DESTROYS what is on them; or set data_disks of the profile to leave; then resume",
 		Runbook: "onboarding-parked",
@@ -22,8 +22,8 @@ var (
 		Name: "hardware_does_not_match", Class: HardwareMismatch,
 		Cause: "The machine has other GPUs, fewer disks or interfaces, or less memory than its SKU says; parts may have failed, " +
 			"or it is another kind of machine.",
-		Remedy: "fix the machine, correct the SKU (gpuaas sku update), or cancel and ask again with the SKU that it is of; " +
-			"then resume: the hardware is looked at again",
+		Remedy: "fix the machine or correct the SKU (gpuaas sku update), then resume to check the hardware again; or cancel " +
+			"and onboard the machine with the right SKU",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{job.AnyFamily: job.Resume},
 	})

@@ -26,7 +26,7 @@ var (
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "bmc_outside_networks", Class: InputConfigError, Fault: true,
-		Cause:   "The BMC address of the machine is outside of the networks that the site has its BMCs in, so no credentials are sent there.",
+		Cause:   "The BMC address is outside the site's BMC networks, so gpuaas sends no credentials to it.",
 		Remedy:  "cancel and ask again with the right address; or let an administrator list the network: gpuaas site update SITE --bmc-network NETWORK, then resume",
 		Runbook: "maas-credentials",
 	})
@@ -51,7 +51,7 @@ var (
 	_ = job.DeclareCode(job.Code{
 		Name: "commit_outcome_unknown", Class: UpstreamTransient, Fault: true,
 		Cause:   "The connection to the database broke while a change was committed.",
-		Remedy:  "nothing: the stage looks first and is repeated",
+		Remedy:  "do nothing: the stage checks what was done, then repeats the rest",
 		Runbook: "postgres-unavailable",
 	})
 	_ = job.DeclareCode(job.Code{
@@ -75,7 +75,7 @@ var (
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "maas_busy", Fault: true,
-		Cause:   "MAAS is overloaded: its database gives up on collisions.",
+		Cause:   "MAAS is overloaded: its database aborts conflicting transactions.",
 		Remedy:  "wait until MAAS has less to do, then resume",
 		Runbook: "maas-unreachable",
 	})
@@ -87,8 +87,8 @@ var (
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "maas_ambiguous", Fault: true,
-		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
-		Remedy:  "look at the machine in MAAS, then retry: the stage looks first",
+		Cause:   "The connection to MAAS broke during a request, so it is not known whether MAAS did it.",
+		Remedy:  "check the machine in MAAS, then retry: the stage first checks what was done",
 		Runbook: "maas-unreachable",
 	})
 	_ = job.DeclareCode(job.Code{
@@ -216,13 +216,13 @@ var (
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "bmc_busy", Fault: true,
-		Cause:   "The BMC has no session left; others hold them.",
+		Cause:   "All sessions of the BMC are in use.",
 		Remedy:  "end other sessions on the BMC, or wait, then retry",
 		Runbook: "onboarding-parked",
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "bmc_failed", Class: BMCPowerFailure, Fault: true,
-		Cause:   "The BMC was asked and did not do it.",
+		Cause:   "The BMC did not carry out the command.",
 		Remedy:  "look at the BMC, then retry",
 		Runbook: "onboarding-parked",
 	})
@@ -235,9 +235,9 @@ var (
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "ssh_refused", Fault: true,
-		Cause: "The deploy user cannot log in: the first boot has not made the account, or logins by key " +
+		Cause: "The deploy user cannot log in: the first boot did not create the account, or SSH key logins " +
 			"are off in the image.",
-		Remedy:  "look at the first boot on the machine and whether its image lets in by key, then retry",
+		Remedy:  "check the first boot log on the machine and that the image allows SSH keys, then retry",
 		Runbook: "onboarding-parked",
 	})
 	_ = job.DeclareCode(job.Code{
@@ -248,10 +248,10 @@ var (
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "ssh_host_key_changed", Fault: true,
-		Cause: "The machine shows another SSH key than it was given: it was installed anew, or another " +
-			"one answers in its place.",
+		Cause: "The SSH host key is not the one this machine was given: it was reinstalled, or another " +
+			"machine answers in its place.",
 		Remedy: "find out who answers at the address of the machine; once the machine itself does, retry the " +
-			"stage; if somebody installed it anew, restart clean installs it once more",
+			"stage; if somebody reinstalled it, restart clean to install it again",
 		Runbook: "onboarding-parked",
 		Mends:   job.Mends{Onboarding: job.RetryStage},
 	})

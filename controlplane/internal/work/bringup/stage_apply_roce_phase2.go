@@ -49,20 +49,20 @@ var (
 	})
 	codeRoCEMTUUnproven = job.DeclareCode(job.Code{
 		Name: "roce_mtu_unproven", Class: UpstreamTransient,
-		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
-		Remedy:  "retry: the machine is looked at first",
+		Cause:   "The connection to MAAS broke during a request, so it is not known whether MAAS did it.",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 	codeRoCELinkUnproven = job.DeclareCode(job.Code{
 		Name: "roce_link_unproven", Class: UpstreamTransient,
-		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
-		Remedy:  "retry: the interface is looked at first",
+		Cause:   "The connection to MAAS broke during a request, so it is not known whether MAAS did it.",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 	codeRoCESubnetUnproven = job.DeclareCode(job.Code{
 		Name: "roce_subnet_unproven", Class: UpstreamTransient,
-		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
-		Remedy:  "retry: the machine is looked at first",
+		Cause:   "The connection to MAAS broke during a request, so it is not known whether MAAS did it.",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 )

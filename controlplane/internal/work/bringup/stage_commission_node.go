@@ -26,32 +26,32 @@ var (
 	codeMachineNotFree = job.DeclareCode(job.Code{
 		Name: "machine_not_free", Class: StateAmbiguity,
 		Cause:   "Somebody uses the machine in MAAS for something else.",
-		Remedy:  "set the machine right in MAAS, then rerun",
+		Remedy:  "return the machine to New or Ready in MAAS, then rerun",
 		Runbook: "onboarding-parked",
 	})
 	codeUpdateUnproven = job.DeclareCode(job.Code{
 		Name: "update_unproven", Class: UpstreamTransient,
-		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
-		Remedy:  "retry: the machine is looked at first",
+		Cause:   "The connection to MAAS broke during a request, so it is not known whether MAAS did it.",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 	codeOverrideUnproven = job.DeclareCode(job.Code{
 		Name: "override_unproven", Class: UpstreamTransient,
-		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
-		Remedy:  "retry: the machine is looked at first",
+		Cause:   "The connection to MAAS broke during a request, so it is not known whether MAAS did it.",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 	codeCommissionUnbooted = job.DeclareCode(job.Code{
 		Name: "commission_unbooted", Class: UpstreamTransient,
-		Cause: "MAAS shows the machine as Commissioning, but it is off or does not boot: MAAS or its BMC lost the " +
+		Cause: "MAAS shows the machine as Commissioning, but it is off or does not boot: MAAS or its BMC did not carry out the " +
 			"order to switch it on.",
-		Remedy:  "rerun: it is inspected again; if it stays off, check its BMC",
+		Remedy:  "rerun to commission it again; if it stays off, check its BMC",
 		Runbook: "onboarding-parked",
 	})
 	codeCommissionUnproven = job.DeclareCode(job.Code{
 		Name: "commission_unproven", Class: UpstreamTransient,
 		Cause:   "MAAS did not say whether it began to commission the machine.",
-		Remedy:  "retry: the machine is looked at first",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 )
@@ -91,10 +91,10 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 			return Result{}, err
 		}
 		w.Facts.Reinspect = false
-		return Result{Message: "MAAS is inspecting the machine already"}, nil
+		return Result{Message: "MAAS is already commissioning the machine"}, nil
 	case maas.StatusReady:
 		if !w.Facts.Reinspect && (inspected(m) || w.Facts.Commissions > 0) {
-			return Result{Skipped: true, Message: "MAAS has inspected the machine before"}, nil
+			return Result{Skipped: true, Message: "MAAS has already commissioned the machine"}, nil
 		}
 	case maas.StatusNew, maas.StatusFailedCommissioning, maas.StatusBroken:
 	case maas.StatusFailedTesting: // MAAS does not commission from there
@@ -102,8 +102,8 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 			return Result{}, err
 		}
 	default:
-		return Result{}, codeMachineNotFree.Failed("%s is %s in MAAS, and cannot be inspected", w.Hostname, m.Status.Label()).
-			ForGood()
+		return Result{}, codeMachineNotFree.Failed("%s is %s in MAAS, and cannot be commissioned", w.Hostname,
+			m.Status.Label()).ForGood()
 	}
 	return b.commission(ctx, r, w, m)
 }
@@ -136,7 +136,7 @@ func (b *Bringup) beginAnew(ctx context.Context, r *region, w *Work) error {
 		return err
 	}
 	w.Facts.Hung = false
-	return codeCommissionUnbooted.Failed("MAAS was inspecting %s, but nobody booted it: the inspection was ended",
+	return codeCommissionUnbooted.Failed("MAAS was commissioning %s, but nobody booted it: the commissioning was ended",
 		w.Hostname)
 }
 
@@ -194,7 +194,7 @@ func (b *Bringup) acceptTests(ctx context.Context, r *region, w *Work, m maas.Ma
 		}
 	}
 	if err != nil && after.Status != maas.StatusReady {
-		return m, unproven(err, codeOverrideUnproven, "MAAS did not confirm that %s may be inspected again", m.SystemID)
+		return m, unproven(err, codeOverrideUnproven, "MAAS did not confirm that %s may be commissioned again", m.SystemID)
 	}
 	b.see(w, after)
 	return after, nil
@@ -221,7 +221,7 @@ func (b *Bringup) commission(ctx context.Context, r *region, w *Work, before maa
 	w.Facts.Reinspect, w.Facts.Hung = false, false
 	b.see(w, after)
 	return Result{
-		Message: fmt.Sprintf("MAAS inspects the machine; it was %s", before.Status.Label()),
+		Message: fmt.Sprintf("MAAS commissions the machine; it was %s", before.Status.Label()),
 		Details: map[string]any{"commissions": w.Facts.Commissions},
 	}, nil
 }
@@ -251,6 +251,6 @@ func (b *Bringup) notBegun(ctx context.Context, r *region, w *Work, m maas.Machi
 		return codeBMCFailure.Failed("MAAS cannot control the power of %s by its BMC at %s", w.Hostname, w.IPMIIP).
 			Because(err).About(said.details(m))
 	}
-	return codeCommissionUnproven.Failed("MAAS did not begin to inspect %s: it is %s", m.SystemID, m.Status.Label()).
+	return codeCommissionUnproven.Failed("MAAS did not start to commission %s: it is %s", m.SystemID, m.Status.Label()).
 		Because(err).About(said.details(m))
 }

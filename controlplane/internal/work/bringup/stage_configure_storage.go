@@ -30,7 +30,7 @@ var (
 	codeStorageUnproven = job.DeclareCode(job.Code{
 		Name: "storage_unproven", Class: UpstreamTransient,
 		Cause:   "MAAS did not say whether it changed the disk layout.",
-		Remedy:  "retry: the layout is looked at first",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 	codeBootDiskMissing = job.DeclareCode(job.Code{

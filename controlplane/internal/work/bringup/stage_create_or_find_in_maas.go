@@ -51,20 +51,20 @@ var (
 	})
 	codeDiscoveryBusy = job.DeclareCode(job.Code{
 		Name: "discovery_busy", Class: UpstreamTransient,
-		Cause: "Machines of a site are looked for one after the other, and the place in that queue was " +
-			"lost: the database was away, or the credentials of MAAS were rotated.",
+		Cause: "Only one machine of a site is discovered at a time, and this job lost its place in that queue: " +
+			"the database was away, or the credentials of MAAS were rotated.",
 		Remedy:  "retry: one server at a time is made to boot from the network, so that they can be told apart",
 		Runbook: "onboarding-parked",
 	})
 	codeDiscoveryTimeout = job.DeclareCode(job.Code{
 		Name: "discovery_timeout", Class: PXEDiscoveryFailure,
-		Cause:   "The machine never asked for a network boot: boot order, cabling, the PXE VLAN or DHCP.",
+		Cause:   "The machine never asked for a network boot: its boot order, cabling, PXE VLAN or DHCP is wrong.",
 		Remedy:  "check the cabling, the boot order and DHCP of the PXE network, then rerun",
 		Runbook: "onboarding-parked",
 	})
 	codeNoNetworkBoot = job.DeclareCode(job.Code{
 		Name: "network_boot_unavailable", Class: SiteCapabilityMissing,
-		Cause: "MAAS cannot create the machine without its MAC, and nothing here may make it boot from " +
+		Cause: "MAAS cannot create the machine without its MAC, and gpuaas may not boot it from " +
 			"the network.",
 		Remedy:  "add the machine to MAAS by its MAC and with its host name, then rerun",
 		Runbook: "onboarding-parked",

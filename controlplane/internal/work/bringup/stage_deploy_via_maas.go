@@ -57,7 +57,7 @@ var (
 	codeSettingUnproven = job.DeclareCode(job.Code{
 		Name: "setting_unproven", Class: UpstreamTransient,
 		Cause:   "MAAS broke off while a setting of the region was being written.",
-		Remedy:  "retry: the machine is looked at first",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 	codeAllocateFailed = job.DeclareCode(job.Code{
@@ -256,7 +256,7 @@ func (b *Bringup) hold(ctx context.Context, r *region, w *Work, m maas.Machine) 
 		case !occupies(m.Status):
 			return codeMachineNotReady.Failed("%s is %s in MAAS and not Ready: it cannot be deployed", w.Hostname,
 				m.Status.Label()).
-				With("look at the machine in MAAS; rerun begins where it is now").ForGood()
+				With("check the machine in MAAS, then rerun: it continues from its present state").ForGood()
 		case !held || m.Status != maas.StatusAllocated:
 			return foreign(m, w)
 		}

@@ -49,8 +49,8 @@ var (
 	})
 	codePXELinkUnproven = job.DeclareCode(job.Code{
 		Name: "pxe_link_unproven", Class: UpstreamTransient,
-		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
-		Remedy:  "retry: the machine is looked at first",
+		Cause:   "The connection to MAAS broke during a request, so it is not known whether MAAS did it.",
+		Remedy:  "retry: the stage first checks what was done",
 		Runbook: "onboarding-parked",
 	})
 )

@@ -33,7 +33,7 @@ var _ = catalog.Declare(job.Stage{
 var (
 	codeEraseUnknown = job.DeclareCode(job.Code{
 		Name: "erase_unknown", Class: InputConfigError,
-		Cause:   "The job was asked for by a release that knew another way to erase disks.",
+		Cause:   "The job was requested from another gpuaas version, which knew other erase methods.",
 		Remedy:  "choose none, quick or secure",
 		Runbook: "decommission-parked",
 	})
@@ -59,7 +59,7 @@ var (
 	codeReleasedElsewhere = job.DeclareCode(job.Code{
 		Name: "released_elsewhere", Class: StateAmbiguity,
 		Cause: "Somebody released the machine in MAAS.",
-		Remedy: "find out who released it and what became of its disks; adopt the observed state goes on " +
+		Remedy: "find out who released it and what happened to its disks; then adopt the observed state to continue " +
 			"with it as it is",
 		Runbook: "decommission-parked",
 		Mends:   job.Mends{Decommission: job.AdoptObserved},

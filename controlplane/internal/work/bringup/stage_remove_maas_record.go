@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// RemoveMAASRecord names the stage "Remove the record of MAAS".
+// RemoveMAASRecord names the stage "Remove the machine from MAAS".
 const RemoveMAASRecord = "remove_maas_record"
 
 var _ = catalog.Declare(job.Stage{
@@ -25,7 +25,7 @@ var _ = catalog.Declare(job.Stage{
 // The code of failures that only this stage has.
 var codeRecordNotRemoved = job.DeclareCode(job.Code{
 	Name:    "record_not_removed",
-	Cause:   "MAAS refuses to delete the machine, or somebody added it anew at once.",
+	Cause:   "MAAS refuses to delete the machine, or somebody added it again immediately.",
 	Remedy:  "remove the machine from MAAS by hand",
 	Runbook: "decommission-parked",
 })

@@ -54,7 +54,7 @@ var (
 		Name: "site_bundle_digest_mismatch", Class: SiteCapabilityMissing, Fault: true,
 		Cause: "The profile is pinned to another content than the bundle it names has: a replica of an older version " +
 			"changed the profile, or somebody changed the database.",
-		Remedy:  "look who changed the profile, then decide: gpuaas site bundle use SITE PROFILE NAME@VERSION; then resume",
+		Remedy:  "find out who changed the profile, choose a bundle (gpuaas site bundle use SITE PROFILE NAME@VERSION), then resume",
 		Runbook: "onboarding-parked",
 	})
 	_ = job.DeclareCode(job.Code{

@@ -49,21 +49,21 @@ var (
 	})
 	codeBootstrapFailed = job.DeclareCode(job.Code{
 		Name: "gpuaas_bootstrap_failed", Class: AgentEnrollmentFailure,
-		Cause: "A layer of our first boot failed; the details name it.",
-		Remedy: "read the log of the layer on the machine, mend what it says, then resume: layers that " +
+		Cause: "A layer of the gpuaas first boot failed; the details name it.",
+		Remedy: "read the log of the layer on the machine, fix what it reports, then resume: layers that " +
 			"succeeded are not repeated",
 		Runbook: "onboarding-parked", WakesOn: node.EnrolledSignal,
 	})
 	codeSiteBootstrapFailed = job.DeclareCode(job.Code{
 		Name: "site_bootstrap_failed", Class: AgentEnrollmentFailure,
-		Cause: "The bootstrap bundle of the site failed at the first boot; ours did not get its turn.",
-		Remedy: "read the log of the layer on the machine, mend what it says, then resume: layers that " +
+		Cause: "The site's bootstrap bundle failed at the first boot, so the gpuaas layers did not run.",
+		Remedy: "read the log of the layer on the machine, fix what it reports, then resume: layers that " +
 			"succeeded are not repeated",
 		Runbook: "onboarding-parked", WakesOn: node.EnrolledSignal,
 	})
 	codeLoginNotLocked = job.DeclareCode(job.Code{
 		Name: "login_not_locked", Class: AgentEnrollmentFailure,
-		Cause:   "The agent could not lock the account that the machine was set up by.",
+		Cause:   "The agent could not lock the account that was used to set up the machine.",
 		Remedy:  "fix on the machine what it reports, then resume",
 		Runbook: "onboarding-parked",
 	})
@@ -168,7 +168,7 @@ func (b *Bringup) attended(ctx context.Context, w *Work) (Result, error) {
 		return Result{}, err
 	}
 	out := b.untilPoll(w.refreshDue())
-	out.Message = "nobody was there for the agent when its time was up; it gets some more"
+	out.Message = "the control plane was down when the agent's time ran out; the agent gets more time"
 	return out, nil
 }
 
@@ -246,7 +246,7 @@ func (b *Bringup) notEnrolled(ctx context.Context, w *Work, m maas.Machine, n no
 		}
 		f.Message = fmt.Sprintf("the first boot of %s failed in layer %s of %s, version %s, with status %d", w.Hostname,
 			bad.Layer, whose, bad.Version, bad.ExitCode)
-		f.Remedy = fmt.Sprintf("read the log of the layer in %s on the machine, mend what it says, then resume: layers that succeeded are not repeated", firstboot.Folder)
+		f.Remedy = fmt.Sprintf("read the log of the layer in %s on the machine, fix what it reports, then resume: layers that succeeded are not repeated", firstboot.Folder)
 	}
 	return f.About(details)
 }

@@ -28,7 +28,7 @@ var _ = catalog.Declare(job.Stage{
 var codeDeployAborted = job.DeclareCode(job.Code{
 	Name: "deploy_aborted", Class: StateAmbiguity,
 	Cause:   "Somebody stopped the installation in MAAS.",
-	Remedy:  "look at the machine and its events in MAAS; rerun begins where it is now",
+	Remedy:  "check the machine and its events in MAAS, then rerun: it continues from the present state of the machine",
 	Runbook: "onboarding-parked",
 	Mends:   job.Mends{Decommission: job.Rerun},
 })
@@ -99,6 +99,6 @@ func (b *Bringup) undeployed(ctx context.Context, w *Work, m maas.Machine, err e
 		f = codeMachineReleased.Failed("%s is %s in MAAS: somebody took it away while it was being deployed", w.Hostname,
 			m.Status.Label()).ForGood()
 	}
-	return f.Because(err).With("look at the machine and its events in MAAS; rerun begins where it is now").
+	return f.Because(err).With("check the machine and its events in MAAS, then rerun: it continues from the present state of the machine").
 		About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})
 }

@@ -26,7 +26,7 @@ var _ = catalog.Declare(job.Stage{
 	Usually: "a minute or two",
 	Looks:   "the last sync that MAAS saw, over and over",
 	Does:    "brings the credentials again now and then",
-	Expects: "MAAS has seen a sync since, and no older than it may be",
+	Expects: "MAAS has received a hardware sync since then, and the sync is recent enough",
 	Again:   "it looks first",
 	Fails: []job.FailureMode{
 		MAASAway, OutOfBand, noWayToReach, job.FailsWith(HardwareSyncFailure, "no healthy sync in time"),

@@ -22,8 +22,8 @@ var _ = catalog.Declare(job.Stage{
 	Looks:   "the status of the machine, over and over",
 	Does:    "nothing",
 	Expects: "MAAS shows the machine as Ready",
-	Again: "it only reads; an inspection that gets nowhere (the machine is off, or nothing is heard of it) is begun " +
-		"anew once",
+	Again: "it only reads; commissioning that gets nowhere (the machine is off, or nothing is heard of it) is started " +
+		"again once",
 	Fails: []job.FailureMode{
 		MAASAway, BMCSilent, OutOfBand, job.FailsWith(HardwareMismatch, "commissioning failed"),
 		job.FailsWith(PXEDiscoveryFailure, "commissioning took too long, or nothing is heard of the machine"),
@@ -36,12 +36,12 @@ var (
 		Name: "failed_commission", Class: HardwareMismatch,
 		Cause: "A commissioning script failed: most often a broken disk, memory or NIC, or firmware that " +
 			"is too old.",
-		Remedy:  "read the script results of the machine in MAAS, mend what failed, then rerun",
+		Remedy:  "read the script results of the machine in MAAS, fix what failed, then rerun",
 		Runbook: "onboarding-parked",
 	})
 	codeCommissionTimeout = job.DeclareCode(job.Code{
 		Name: "failed_commission_timeout", Class: PXEDiscoveryFailure,
-		Cause: "The machine did not boot the commissioning image: boot order, cabling, the PXE VLAN, or " +
+		Cause: "The machine did not boot the commissioning image: its boot order, cabling or PXE VLAN is wrong, or " +
 			"it hangs in the firmware.",
 		Remedy:  "check that the server boots from the PXE network, then rerun",
 		Runbook: "onboarding-parked",
@@ -49,8 +49,8 @@ var (
 	codeCommissionSilent = job.DeclareCode(job.Code{
 		Name: "commission_silent", Class: PXEDiscoveryFailure,
 		Cause: "MAAS shows the machine as Commissioning and on, but it never asked for the commissioning image: " +
-			"boot order, cabling, the PXE VLAN, or it hangs in the firmware.",
-		Remedy:  "look at the console of the server: does it boot from the PXE network? Then rerun: it is inspected again",
+			"its boot order, cabling or PXE VLAN is wrong, or it hangs in the firmware.",
+		Remedy:  "check on the console of the server that it boots from the PXE network, then rerun to commission it again",
 		Runbook: "onboarding-parked",
 	})
 	codeCommissionAborted = job.DeclareCode(job.Code{
@@ -198,20 +198,20 @@ func (b *Bringup) notReady(ctx context.Context, w *Work, m maas.Machine, err err
 		return hung(w, codeCommissionSilent.Failed("%s is Commissioning in MAAS and its power is %s, but nothing has been "+
 			"heard of it for %s", w.Hostname, m.PowerState, mostSilent)).Because(err).About(said.details(m))
 	case said.bmc:
-		return codeCommissionFailed.FailedAs(BMCPowerFailure, "%s was not inspected: MAAS could not control its power",
+		return codeCommissionFailed.FailedAs(BMCPowerFailure, "%s was not commissioned: MAAS could not control its power",
 			w.Hostname).
 			With("check the BMC credentials, its address and its network, then retry the stage").ForGood().Because(err).
 			About(said.details(m))
 	case said.late:
-		return codeCommissionTimeout.Failed("%s did not report to MAAS in time while it was inspected", w.Hostname).ForGood().
+		return codeCommissionTimeout.Failed("%s did not report to MAAS in time while it was commissioned", w.Hostname).ForGood().
 			Because(err).About(said.details(m))
 	case m.Status == maas.StatusFailedCommissioning, m.Status == maas.StatusFailedTesting:
-		return codeCommissionFailed.Failed("%s did not pass the inspection: %s", w.Hostname, m.Status.Label()).ForGood().
+		return codeCommissionFailed.Failed("%s did not pass commissioning: %s", w.Hostname, m.Status.Label()).ForGood().
 			Because(err).About(said.details(m))
 	case m.Status != maas.StatusNew && m.Status != maas.StatusBroken:
 		return foreign(m, w).Because(err)
 	}
-	return codeCommissionAborted.Failed("somebody ended the inspection of %s: it is %s in MAAS", w.Hostname,
+	return codeCommissionAborted.Failed("somebody ended the commissioning of %s: it is %s in MAAS", w.Hostname,
 		m.Status.Label()).ForGood().Because(err).About(said.details(m))
 }
 

@@ -17,13 +17,13 @@ type NodePath struct {
 
 // NewBody asks to soft-reset, reinstall or permanently remove a node.
 type NewBody struct {
-	Mode             Mode        `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good."`
+	Mode             Mode        `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset cleans the node for the next tenant; reimage reinstalls it and keeps its id; full_decommission takes it out of the inventory for good."`
 	Erase            Erase       `json:"erase,omitempty" doc:"What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out."`
 	StorageCleanup   Cleanup     `json:"storage_cleanup,omitempty" doc:"What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks."`
 	Reason           string      `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the history of the node and the certificate." example:"tenant left"`
 	PlanHash         string      `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since."`
 	ProfileID        *id.Profile `json:"profile_id,omitempty" doc:"Only with reimage: install by this profile of the node's site, to which the node belongs once it is done. Left out: the profile that it belongs to now."`
-	ResidualRisk     string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"The risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can install anew; with without_agent, of what the agent could not clean. It stands in the receipt or certificate." example:"reinstalled by hand from our image; firmware was not checked"`
+	ResidualRisk     string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"The risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can reinstall; with without_agent, of what the agent could not clean. It stands in the receipt or certificate." example:"reinstalled by hand from our image; firmware was not checked"`
 	KeepOut          bool        `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the node out of service; it is quarantined when it is ready, until an operator returns it."`
 	MatchHardware    bool        `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the operation is parked and says in what it differs."`
 	EndAllocation    bool        `json:"end_allocation,omitempty" doc:"End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it."`
@@ -89,7 +89,7 @@ func (s *Service) asked(d Decommission, made bool, err error) (*httpapi.Plain[Ne
 func (s *Service) registerRequests(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "decommission-node", Method: http.MethodPost, Path: pathNode + "/decommission", Tag: tag,
-		Summary: "Turn a node over, install it anew, or take it out for good",
+		Summary: "Turn a node over, reinstall it, or take it out for good",
 		Description: "DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason." +
 			refusals,
 		Access: httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,

@@ -11,14 +11,14 @@ var (
 	codeTainted = job.DeclareCode(job.Code{
 		Name: "node_tainted", Class: bringup.StateAmbiguity,
 		Cause:   "A tenant got access to the node after it was validated.",
-		Remedy:  "rerun cleans and validates it once more",
+		Remedy:  "rerun to clean and validate it again",
 		Runbook: "node-quarantined",
 		Mends:   job.Mends{bringup.Decommission: job.Rerun},
 	})
 	codeRoot = job.DeclareCode(job.Code{
 		Name: node.CodeRoot, Class: bringup.StateAmbiguity,
-		Cause:   "Somebody had root on the installation that would have to speak for itself.",
-		Remedy:  "cancel this operation, then install the node anew: gpuaas node reimage NODE",
+		Cause:   "Somebody had root on this installation, so its own reports prove nothing.",
+		Remedy:  "cancel this job, then reimage the node: gpuaas node reimage NODE",
 		Runbook: "node-quarantined",
 		Mends:   job.Mends{bringup.Decommission: job.Cancel},
 	})
@@ -46,13 +46,13 @@ var (
 	})
 	codeTaskFailed = job.DeclareCode(job.Code{
 		Name: "task_failed", Class: bringup.SanitizationFailure,
-		Cause:   "The agent tried, and could not do what it was asked to.",
+		Cause:   "The agent tried the task and failed.",
 		Remedy:  "fix what it reports, then retry",
 		Runbook: "decommission-parked",
 	})
 	codeTaskOutput = job.DeclareCode(job.Code{
 		Name: "task_output_invalid", Class: bringup.StateAmbiguity,
-		Cause:   "The agent is of another version than the control plane, or not ours.",
+		Cause:   "The agent's version does not fit the control plane, or it is not a gpuaas agent.",
 		Remedy:  "look at the version of the agent, update it, then retry",
 		Runbook: "node-task-expired",
 	})

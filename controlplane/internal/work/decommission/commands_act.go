@@ -32,7 +32,7 @@ func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reaso
 ) {
 	if risk = strings.TrimSpace(risk); risk == "" {
 		return Decommission{}, fault.New(fault.Invalid, "residual_risk_missing",
-			"say which risk is left when the stage is passed over; the certificate states it")
+			"say what risk remains if the stage is skipped; the certificate states it")
 	}
 	stages := append([]string{stage}, also...)
 	return s.runner.Act(ctx, of.String(), job.RetryStage, reason, job.Besides[Decommission]{

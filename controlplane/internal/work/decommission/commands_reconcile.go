@@ -94,7 +94,7 @@ func (s *Service) proveReimaged(ctx context.Context, d Decommission, w *bringup.
 	first, _ := tables[d.Mode].Number(bringup.DeployViaMAAS)
 	last, _ := tables[d.Mode].Number(bringup.WaitForAgentEnrollment)
 	if at < first || at > last || !released(w) || bringup.Unaccepted(d.ErrorCode) {
-		return nil, "it was not parked while the machine was installed anew", nil
+		return nil, "it was not parked while the machine was reinstalled", nil
 	}
 	seen, missing, err := s.bringup.ProveInstalled(ctx, w)
 	if err != nil || missing != "" {

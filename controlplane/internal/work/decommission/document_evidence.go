@@ -139,7 +139,7 @@ func (j judged) notAgain(d Decommission, n node.Node, evidence []Evidence) strin
 		})
 		spared := kind == EvidenceStorage && d.StorageCleanup.sparesDisks()
 		if !waived && (spared || j.newest[kind] == 0) {
-			return fmt.Sprintf("%s was not carried out after it was installed anew", stage)
+			return fmt.Sprintf("%s was not carried out after it was reinstalled", stage)
 		}
 	}
 	return ""

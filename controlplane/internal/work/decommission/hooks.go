@@ -136,7 +136,7 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		_, ofMachine := h.bringup.Stages()[stage]
 		switch anew := d.installed(w, n); {
 		case anew && ofMachine:
-			return job.Result{Skipped: true, Message: "the machine was installed anew by this operation, and its agent has come"}, nil
+			return job.Result{Skipped: true, Message: "the machine was reinstalled by this operation, and its agent has come"}, nil
 		case !anew && slices.Contains(beforeRelease, stage), stage == stageRelease && d.Mode != Reimage:
 			return skipped("the installation is gone: the machine was released by this operation before"), nil
 		}
@@ -458,7 +458,7 @@ func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 				return err
 			}
 		case d.keptBy(q) != "" && serves:
-			cause := fmt.Sprintf("%s installed it anew; %s%s", d.cause(), quarantinedBefore, d.keptBy(q))
+			cause := fmt.Sprintf("%s reinstalled it; %s%s", d.cause(), quarantinedBefore, d.keptBy(q))
 			if _, err := node.Move(ctx, tx, d.Node, node.Quarantine, cause); err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ func (s situation) blocks(r Request) []error {
 			n.Hostname).WithRemedy("decommission it fully once it is active or quarantined"))
 	}
 	if r.Mode == Reimage && !s.managed() {
-		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was onboarded by hand: no MAAS can install it anew",
+		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was added by hand: MAAS cannot reinstall it",
 			n.Hostname).
 			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s",
 				or(remedyOf(n.Incredible()), "nobody is known to have had")))
@@ -299,14 +299,14 @@ func (s situation) effects(r Request) []string {
 			s.profile.Policy.DistroSeries, s.profile.Name, s.former.Name))
 	}
 	if r.Mode == Reimage && s.node.Root.Stands() {
-		out = append(out, fmt.Sprintf("somebody had root (%s): what the old installation says counts for nothing; data disks and GPUs are cleaned and validated again through the new one; "+
+		out = append(out, fmt.Sprintf("somebody had root (%s): reports of the old installation do not count; data disks and GPUs are cleaned and validated again through the new one; "+
 			"firmware and the BMC, which root can change, are not covered", s.node.Root.Cause))
 	}
 	if r.Mode == SoftReset && r.ResidualRisk != "" && s.node.Compromised() {
-		out = append(out, "somebody had root, and the installation stays: the risk that is left is accepted in words, which stand in the receipt; firmware and the BMC are not covered")
+		out = append(out, "somebody had root, and the installation stays: you accept the remaining risk, and the receipt states it; firmware and the BMC are not covered")
 	}
 	if r.WithoutAgent {
-		out = append(out, passesOver(r.Mode)+", which only the agent could do: the risk that is accepted stands in the certificate")
+		out = append(out, passesOver(r.Mode)+", which only the agent could do: the certificate states the risk that is accepted")
 	}
 	if r.Mode == Reimage && (s.disksMade || s.policy().DataDisks == site.DisksInitialize) {
 		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks), or as the profile says (data_disks)")
@@ -333,7 +333,7 @@ func (s situation) effects(r Request) []string {
 	case SoftReset, Reimage, Retire:
 	}
 	if r.Mode.returns() && s.node.Status == node.Quarantined {
-		kept := "a quarantine is lifted only if a validation made it; one of an operator or of reconciliation stays"
+		kept := "a quarantine that a validation set is lifted; one that an operator or reconciliation set stays"
 		if r.Mode == Reimage {
 			kept = "a quarantine of an operator stays; any other ends with the installation that it is about"
 		}
@@ -346,8 +346,8 @@ func (s situation) effects(r Request) []string {
 // again.
 func acceptance(r Request) (out []string) {
 	if r.MatchHardware {
-		out = append(out, "accepts the machine only if its GPUs, memory, disks and interfaces are those of its SKU "+
-			"(require_hardware_match); otherwise the operation is parked and says in what it differs")
+		out = append(out, "accepts the machine only if its GPUs, memory, disks and interfaces match its SKU "+
+			"(require_hardware_match); otherwise the turnover is parked and says what differs")
 	}
 	if r.KeepOut {
 		out = append(out, "keeps the node out of service (keep_out_of_service): it is quarantined when it is ready, "+

@@ -37,7 +37,7 @@ var _ = catalog.Declare(job.Stage{
 var (
 	codeDevice = job.DeclareCode(job.Code{
 		Name: "device_not_sanitized", Class: bringup.SanitizationFailure,
-		Cause: "The disk does not carry out what it says, is failing, or has no method that the policy accepts.",
+		Cause: "The disk did not do what it reported, is failing, or supports no method that the policy accepts.",
 		Remedy: "replace the disk, or reimage with a secure erase; going on without it needs an override " +
 			"that records the residual risk",
 		Runbook: "decommission-parked",

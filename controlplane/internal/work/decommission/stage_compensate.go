@@ -16,7 +16,7 @@ import (
 )
 
 var _ = catalog.Declare(job.Stage{
-	Name: job.StageCompensate, Title: "Let go", Attempts: 3, Limit: job.Limit(site.StageRelease), Pseudo: true,
+	Name: job.StageCompensate, Title: "Undo", Attempts: 3, Limit: job.Limit(site.StageRelease), Pseudo: true,
 	Looks:   "how far the operation came",
 	Does:    "cancels the task that is under way, and returns the node to what it was where nothing was destroyed",
 	Expects: "the node has an owner or a state of its own",

@@ -30,8 +30,8 @@ var _ = catalog.Declare(job.Stage{
 // The code of failures that only this stage has.
 var codeAllocated = job.DeclareCode(job.Code{
 	Name: "node_allocated", Class: bringup.StateAmbiguity,
-	Cause: "The node was given to a tenant while the operation waited for its turn.",
-	Remedy: "cancel this operation; then release the allocation, or ask for the operation again with end_allocation " +
+	Cause: "A tenant got the node while this turnover was waiting to start.",
+	Remedy: "cancel this job; then release the allocation, or request the turnover again with end_allocation " +
 		"(--end-allocation)",
 	Runbook: "decommission-parked",
 	Mends:   job.Mends{bringup.Decommission: job.Cancel},

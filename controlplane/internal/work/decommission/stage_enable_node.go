@@ -26,7 +26,7 @@ var _ = catalog.Declare(job.Stage{
 // The failure code that only this stage has.
 var codeStillDraining = job.DeclareCode(job.Code{
 	Name: "still_draining", Class: bringup.StateAmbiguity,
-	Cause:   "The agent was told to take users again, and says that it still refuses them.",
+	Cause:   "The agent was told to accept users again, but still refuses them.",
 	Remedy:  "look at the agent on the machine, then retry",
 	Runbook: "decommission-parked",
 })

@@ -27,8 +27,8 @@ var _ = catalog.Declare(job.Stage{
 // The failure code that only this stage has.
 var codeEvidenceMissing = job.DeclareCode(job.Code{
 	Name: "evidence_missing", Class: bringup.StateAmbiguity,
-	Cause:   "A stage was passed over without evidence.",
-	Remedy:  "look at the stages and their evidence; rerun goes through them once more",
+	Cause:   "A stage was skipped and left no evidence.",
+	Remedy:  "check the stages and their evidence; rerun to carry them out again",
 	Runbook: "decommission-parked",
 	Mends:   job.Mends{bringup.Decommission: job.Rerun},
 })

@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// StageReactivate names the stage "Let its agent in again".
+// StageReactivate names the stage "Accept its agent again".
 const StageReactivate = "reactivate_node"
 
 var _ = catalog.Declare(job.Stage{

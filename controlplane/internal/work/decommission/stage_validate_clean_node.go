@@ -39,21 +39,21 @@ var (
 	codeResidue = job.DeclareCode(job.Code{
 		Name: "validation_residue", Class: bringup.SanitizationFailure,
 		Cause:   "A process, an account or files of a tenant survived the cleaning.",
-		Remedy:  "resume cleans once more; if it stays, remove what is named by hand, or reimage the node",
+		Remedy:  "resume to clean it again; if the finding remains, remove it by hand or reimage the node",
 		Runbook: "decommission-parked",
 		Mends:   job.Mends{bringup.Decommission: job.Resume},
 	})
 	codeRootResidue = job.DeclareCode(job.Code{
 		Name: "validation_root_residue", Class: bringup.SanitizationFailure,
-		Cause: "Only somebody with root can have left what was found; such an installation cannot speak " +
-			"for itself.",
-		Remedy:  "cancel this operation, then install the node anew: gpuaas node reimage NODE",
+		Cause: "Only root can have left what was found, so this installation's own reports prove " +
+			"nothing.",
+		Remedy:  "cancel this job, then reimage the node: gpuaas node reimage NODE",
 		Runbook: "decommission-parked",
 		Mends:   job.Mends{bringup.Decommission: job.Cancel},
 	})
 	codeUnfounded = job.DeclareCode(job.Code{
 		Name: "validation_unfounded", Class: bringup.SanitizationFailure,
-		Cause:   "The agent is of another version than the control plane, or not ours.",
+		Cause:   "The agent's version does not fit the control plane, or it is not a gpuaas agent.",
 		Remedy:  "look at the version of the agent, update it, then retry",
 		Runbook: "decommission-parked",
 	})
@@ -193,10 +193,10 @@ func (s *Service) exceptDisks(ctx context.Context, d Decommission, w *bringup.Wo
 // cancelled.
 func (d Decommission) rootRemedy() string {
 	if d.managed() {
-		return fmt.Sprintf("cancel this operation, then install the node anew: gpuaas node reimage %s",
+		return fmt.Sprintf("cancel this job, then reimage the node: gpuaas node reimage %s",
 			d.Hostname)
 	}
-	return fmt.Sprintf("cancel this operation, then take the node out: gpuaas node drain %s, and gpuaas node remove %[1]s; "+
+	return fmt.Sprintf("cancel this job, then take the node out: gpuaas node drain %s, and gpuaas node remove %[1]s; "+
 		"or clean it and accept the risk that is left: gpuaas node reset %[1]s --residual-risk TEXT",
 		d.Hostname)
 }
@@ -254,4 +254,4 @@ var findingRemedies = map[Mode]string{
 	Reimage:        "remove what is named by hand, and resume; rerun drains and cleans the new installation; to install it once more: cancel, then gpuaas node reimage NODE",
 }
 
-const cleanAgain = "resume drains and cleans once more; if it stays, remove what is named by hand, or reimage the node"
+const cleanAgain = "resume to drain and clean it again; if the finding remains, remove it by hand or reimage the node"

@@ -81,7 +81,7 @@ func TestWhatOnlyRootLeavesIsNotCleanedAgain(t *testing.T) {
 	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
 	wants(t, d, job.FailedManualIntervention, decommission.StageValidate, "validation_root_residue")
 	if decommission.Recommended(d) != job.Cancel ||
-		!strings.Contains(d.ErrorRemedy, "cancel this operation, then install the node anew") {
+		!strings.Contains(d.ErrorRemedy, "cancel this job, then reimage the node") {
 		t.Errorf("%s is recommended: %s", decommission.Recommended(d), d.ErrorRemedy)
 	}
 	if now := y.see(t, n); !now.Root.Stands() {

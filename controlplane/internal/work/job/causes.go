@@ -6,7 +6,7 @@ import "cmp"
 var causeOfClass = map[FailureClass]string{
 	InputConfigError:  "The request or the configuration cannot work as it is.",
 	UpstreamTransient: "Something that the stage needs was not available for a while.",
-	StateAmbiguity: "What is seen does not fit what was done here: somebody changed it by hand, or an answer was " +
+	StateAmbiguity: "The present state is not what this job left behind: somebody changed it by hand, or a response was " +
 		"lost.",
 }
 

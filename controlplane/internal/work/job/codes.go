@@ -10,32 +10,32 @@ var (
 	codeMarked = DeclareCode(Code{
 		Name: CodeMarked, Class: StateAmbiguity,
 		Cause:   "An operator stopped automation.",
-		Remedy:  "resume once the matter is settled",
+		Remedy:  "find out why it was stopped and fix that, then resume",
 		Runbook: "onboarding-parked",
 	})
 	codeLost = DeclareCode(Code{
 		Name: "stage_lost", Class: StateAmbiguity,
-		Cause:   "Workers of the control plane die in this stage, or what it calls takes longer than the stage may.",
+		Cause:   "Control plane workers crash in this stage, or it runs into its time limit.",
 		Remedy:  "look at the logs of the workers, then retry",
 		Runbook: "onboarding-parked",
 		Mends:   Mends{AnyFamily: RetryStage},
 	})
 	codeDefect = DeclareCode(Code{
 		Name: "stage_defect", Class: StateAmbiguity,
-		Cause:   "A defect of the control plane.",
+		Cause:   "This is a bug in the control plane.",
 		Remedy:  "report it with the log line of the worker, then retry with a version that fixes it",
 		Runbook: "onboarding-parked",
 	})
 	codeMisled = DeclareCode(Code{
 		Name: "stage_unknown", Class: StateAmbiguity,
-		Cause:   "A defect of the control plane, or the job was begun by a version that had other stages.",
-		Remedy:  "this is a defect of the control plane; mark it and tell its developers",
+		Cause:   "A bug in the control plane, or the job was started by a version that had other stages.",
+		Remedy:  "stop the automation of this job, and report the bug to the gpuaas developers",
 		Runbook: "onboarding-parked",
 	})
 	codeKilled = DeclareCode(Code{
 		Name: "worker_killed", Class: UpstreamTransient, Fault: true,
 		Cause:   "The worker was killed while it executed the stage.",
-		Remedy:  "nothing: another worker takes the stage up",
+		Remedy:  "do nothing: another worker repeats the stage",
 		Runbook: "onboarding-parked",
 	})
 )

@@ -49,7 +49,7 @@ func ParkedFor[R Row](rows []R, c Cause) ([]Meant, error) {
 	}
 	if len(out) == 0 {
 		return nil, fault.New(fault.Conflict, "none_parked_so", "no job of the batch is parked for this cause any more").
-			WithRemedy("look how its jobs stand, and decide again")
+			WithRemedy("check the present state of its jobs, then decide again")
 	}
 	return out, nil
 }
@@ -130,12 +130,12 @@ func refusal(err error) *fault.Error {
 
 func unproven() *fault.Error {
 	return fault.New(fault.Ambiguous, "outcome_unknown",
-		"something went wrong on our side: the action may or may not have been taken").
-		WithRemedy("look how it stands; to ask for the same again is harmless")
+		"the control plane failed: the action may or may not have been taken").
+		WithRemedy("check its state; you can safely send the same request again")
 }
 
 func notTried() *fault.Error {
 	return fault.New(fault.Unavailable, "not_tried",
-		"something went wrong on our side before this one was reached: nothing was done to it").
+		"the control plane failed before it reached this one: nothing was done to it").
 		WithRemedy("ask for it again, with a new idempotency key")
 }

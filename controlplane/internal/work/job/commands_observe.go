@@ -87,7 +87,7 @@ func (r *Runner[R, W]) Reconcile(ctx context.Context, job string, prove Prove[R,
 }
 
 // LeadOn lets a parked job go on from what is observed now, when that proves that
-// what it was parked for has come about after all: for goals that take more than
+// what it was waiting for has happened after all: for goals that take more than
 // can be observed. A job that has been led on, and is parked again, is left to
 // operators.
 func (r *Runner[R, W]) LeadOn(ctx context.Context, job string, prove Prove[R, W]) (led bool, err error) {

@@ -126,9 +126,9 @@ func (f *Family[R]) explainEnded(e *Standing, r R, events []Event) {
 	case f.Life.endsBy(j.Status, TriggerComplete):
 		e.Summary = f.Reached(r, took)
 	case f.Life.endsBy(j.Status, TriggerReconcile):
-		e.Summary = f.Reached(r, took) + "; a state reached outside gpuaas was adopted along the way"
+		e.Summary = f.Reached(r, took) + "; gpuaas adopted a state that it did not set itself along the way"
 		if !j.Adopted {
-			e.Summary = f.Reached(r, took) + "; it was parked, and a later check proved that"
+			e.Summary = f.Reached(r, took) + "; it was parked, and a later check proved that it had reached its goal"
 		}
 	default:
 		e.Summary = fmt.Sprintf("the %s of %s was %s%s", f.Noun, j.Subject, j.Status, took)

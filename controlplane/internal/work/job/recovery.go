@@ -202,11 +202,11 @@ func (f *Family[R]) doesItself(r R, action Trigger) string {
 	case GoesOnSafely:
 		return fmt.Sprintf("continues from the last safe stage, %q", title)
 	case BeginsAgain:
-		return "runs all stages from the first one; what is already done is recognized and left as it is"
+		return "runs all stages again from the first; work that is already done is kept"
 	case UndoesAndBegins:
 		return "undoes everything the job did so far and starts over"
 	case AdoptsObserved:
-		return "adopts the present state, if it is provably its own, and continues from there"
+		return "accepts the present state if it can be proven to be this job's, and continues from there"
 	case UndoesAndEnds:
 		return "ends the " + f.Noun + "; " + f.undone(r)
 	case Stops:
@@ -221,7 +221,7 @@ func (f *Family[R]) undone(r R) string {
 	case j.Phase == Waiting:
 		return "nothing was started"
 	case f.restarting(j):
-		return "whatever can still be undone is undone, and nothing is started again"
+		return "what can still be undone is undone, and the job does not start again"
 	}
 	return f.Undone(r)
 }
@@ -239,7 +239,7 @@ func (f *Family[R]) NotAllowed(r R, action Trigger) error {
 		}
 		return refusal.WithRemedy("possible now: %s", strings.Join(names, ", "))
 	case j.Phase == Undoing:
-		return refusal.WithRemedy("nothing is possible until the rollback is done; look again later")
+		return refusal.WithRemedy("wait until the rollback has ended, then try again")
 	}
 	return refusal.WithRemedy("%s", f.AfterEnd(r))
 }

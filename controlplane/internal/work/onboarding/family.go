@@ -63,7 +63,7 @@ func does(o Onboarding, action job.Trigger) string {
 func warns(o Onboarding, action job.Trigger) string {
 	if goesOn := action == job.Resume || action == job.RetryStage || action == job.Rerun; goesOn &&
 		o.ErrorCode == bringup.CodeIdentityVoid.Name {
-		return "the machine is released and installed anew, which DESTROYS what is on it: its first boot holds a token that works for nobody"
+		return "the machine is released and reinstalled, which DESTROYS what is on it: its first boot holds a token that works for nobody"
 	}
 	if !o.InitializeDisks {
 		return ""

@@ -80,7 +80,7 @@ func (p *preflight) judge(check, which string, names []string, found []site.Regi
 func leave(nodes, strangers []string) string {
 	var out []string
 	if len(nodes) > 0 {
-		out = append(out, fmt.Sprintf("take %s out of the request: nodes are installed anew with gpuaas node reimage",
+		out = append(out, fmt.Sprintf("take %s out of the request: nodes are reinstalled with gpuaas node reimage",
 			some(nodes)))
 	}
 	if len(strangers) > 0 {

@@ -32,7 +32,7 @@ type ListDriftInput struct {
 
 // ResolveBody is what an operator decides about a node that drifts.
 type ResolveBody struct {
-	Resolution Resolution `json:"resolution" doc:"acknowledge: it is known, and nothing changes; adopt_observed: what is there is right; quarantine: out of scheduling; return_to_service: after a look that proves it healthy; reimage: release the machine and install it anew."`
+	Resolution Resolution `json:"resolution" doc:"acknowledge: it is known, and nothing changes; adopt_observed: what is there is right; quarantine: out of scheduling; return_to_service: after a look that proves it healthy; reimage: release the machine and reinstall it."`
 	Reason     string     `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"board was replaced"`
 }
 

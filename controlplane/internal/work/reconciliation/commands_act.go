@@ -125,9 +125,9 @@ func (c *cycle) guard(ctx context.Context, list []due) (map[id.Finding]string, e
 				return nil, err
 			}
 			if reseeds++; n >= maxReseeds {
-				why[d.ID] = fmt.Sprintf("it was done %d times within a day, and did not last", n)
+				why[d.ID] = fmt.Sprintf("it was done %d times within a day, and the problem came back each time", n)
 			} else if reseeds > maxReseedsPerRun {
-				why[d.ID] = "enough nodes are given their token in this run; the next one goes on"
+				why[d.ID] = "this run has reached its limit of new tokens; the next run continues"
 			}
 		case d.Action == Quarantine && d.node.Status.Is(node.Serving):
 			quarantines = append(quarantines, d)

@@ -100,7 +100,7 @@ func (c *cycle) apply(ctx context.Context, tx change, g sighting, ch changes, ta
 		left[f.ID] = f
 	}
 	for _, f := range ch.closed {
-		if err := c.heal(ctx, tx, f, "a look did not show it any more", tally); err != nil {
+		if err := c.heal(ctx, tx, f, "a later check no longer showed it", tally); err != nil {
 			return nil, err
 		}
 		delete(left, f.ID)
@@ -262,7 +262,7 @@ func (c *cycle) remember(ctx context.Context, tx change, g sighting, ch changes,
 		if f.ConfirmedAt == nil {
 			continue
 		}
-		if err := node.Note(ctx, tx.tx, g.Node, eventResolved, fmt.Sprintf("%s: a look did not show it any more", f.Type),
+		if err := node.Note(ctx, tx.tx, g.Node, eventResolved, fmt.Sprintf("%s: a later check no longer showed it", f.Type),
 			observed); err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func (s *Service) DecideBreaker(ctx context.Context, d BreakerDecision) error {
 		}
 		if err != nil || state.TrippedAt == nil {
 			return fault.New(fault.Conflict, "breaker_not_open", "the circuit breaker of %s is not open", of.Name).
-				WithRemedy("nothing has to be decided; how the site stands: gpuaas reconcile status")
+				WithRemedy("there is nothing to decide; see the state of the site: gpuaas reconcile status")
 		}
 		if err := asSeen(ctx, c, of, d.Seen, state.TrippedNodes); err != nil {
 			return err

@@ -11,23 +11,23 @@ func Page() string {
 	say := func(format string, args ...any) { fmt.Fprintf(&page, format+"\n", args...) }
 	say("# Findings of reconciliation\n")
 	say("Made from the rules in `controlplane/internal/work/reconciliation/rule_*.go` by `make gen`; do not edit.\n")
-	say("A finding is something in which MAAS, the agents and the inventory disagree. It opens when a look shows it. " +
-		"Where one look can be wrong,")
-	say("it is confirmed only by a second one. What is done about it by itself is done once; what runs on a node is " +
-		"never touched by that.")
-	say("It closes by itself when a look at the very machine does not show it any more: what MAAS does not answer, or " +
-		"answers in part, opens nothing")
-	say("and closes nothing. A node that an onboarding or a decommission works on is left to that. [Its " +
+	say("A finding is a disagreement between MAAS, the agents and the inventory. It opens when a check shows it. " +
+		"Where one check can be wrong,")
+	say("only a second one confirms it. gpuaas takes its automatic action once, and never touches running " +
+		"work on a node.")
+	say("It closes automatically when a check of that machine no longer shows it. Missing or partial answers from MAAS " +
+		"open nothing")
+	say("and close nothing. Reconciliation leaves a node alone while an onboarding or a decommission works on it. [Its " +
 		"lifecycle](lifecycles/finding.md).\n")
 	say("`gpuaas drift list` shows the nodes that have findings, `gpuaas drift findings` all of them, past ones too. " +
 		"[Add a finding](how-to/add-a-finding.md).\n")
-	say("| Finding | | Severity | Looks | By itself | May be adopted | Runbook |")
+	say("| Finding | | Severity | Checks | Automatic action | May be adopted | Runbook |")
 	say("|---|---|---|---|---|---|---|")
 	for _, d := range Rules {
 		say("| [`%s`](#%s) | %s | %s | %d | %s | %s | %s |", d.Type, d.Type, d.Title, d.Severity, d.Looks, byItself(d.Action),
 			adoptable(d.Adopt), d.runbook())
 	}
-	say("\n## What is done by itself\n")
+	say("\n## Automatic actions\n")
 	for _, a := range actions {
 		say("- %s: %s", actionShort[a], actionMeans[a])
 	}
@@ -37,7 +37,7 @@ func Page() string {
 		say("- Severity: %s", d.Severity)
 		say("- When: %s", d.Holds)
 		say("- Confirmed: %s", confirmedBy(d))
-		say("- By itself: %s", byItself(d.Action))
+		say("- Automatic action: %s", byItself(d.Action))
 		say("- What to do:")
 		for i, text := range d.Advice {
 			say("  %d. %s", i+1, advised(text))
@@ -53,12 +53,12 @@ var (
 		Reseed: "reseed hardware sync", Release: "release the machine", PowerOff: "switch the machine off",
 	}
 	actionMeans = map[Action]string{
-		Quarantine: "the node is quarantined: nothing new is placed on it, and what runs on it is left alone. Not while " +
-			"so many nodes of the site would be that the [breaker](#breaker_open) opens.",
+		Quarantine: "the node is quarantined: nothing new is placed on it, and running work continues. This does not happen " +
+			"if it would affect so many nodes of the site that the [breaker](#breaker_open) opens.",
 		MarkOffline: "an active node becomes offline, as it would when its agent is missed; it returns when the agent " +
 			"polls again.",
 		UpdateHost: "the inventory takes over the new address.",
-		Reseed:     "the agent gets the token of its machine anew (`node.hw_sync_reseed`), a bounded number of times.",
+		Reseed:     "the agent gets the token of its machine again (`node.hw_sync_reseed`), a bounded number of times.",
 		Release:    "MAAS releases the machine and powers it off, erasing what the profile asks for.",
 		PowerOff:   "MAAS switches the machine off; what is on it stays, and somebody can switch it on again.",
 	}

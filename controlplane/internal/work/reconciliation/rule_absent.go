@@ -8,11 +8,11 @@ const TypeAbsent Type = "absent"
 var ruleAbsent = Rule{
 	Type: TypeAbsent, Severity: Critical, Looks: 2, Action: Quarantine,
 	Title: "Deleted from MAAS",
-	Means: "Nothing manages the server of the node any more: it cannot be powered, released or installed anew, and its " +
-		"addresses may be given to others.",
+	Means: "MAAS no longer manages this server: gpuaas cannot switch, release or reinstall it, and MAAS may give its " +
+		"addresses to other machines.",
 	When: whenAbsent,
 	Advice: []string{
-		adviceShow, "Ask who deleted it in MAAS: the events of the machine went with it",
+		adviceShow, "Ask the MAAS administrators who deleted it: its events were deleted with it",
 		"Let MAAS discover and commission the server again: the node is then found under its new id, and can be adopted",
 		adviceTakeOut,
 	},

@@ -13,8 +13,8 @@ const TypeAgentSilent Type = "agent_silent"
 var ruleAgentSilent = Rule{
 	Type: TypeAgentSilent, Severity: Warning, Looks: 1, Action: None,
 	Title: "Agent does not poll",
-	Means: "MAAS shows nothing wrong with the machine, so the agent or the network is at fault; what runs on the node " +
-		"may well be fine.",
+	Means: "MAAS shows nothing wrong with the machine, so the agent or the network has failed; work on the node " +
+		"may still run.",
 	When: whenAgentSilent,
 	Advice: []string{
 		"gpuaas node show NODE: the last contact, the certificate and the drift of the agent",

@@ -9,9 +9,9 @@ const TypeAgentUnidentified Type = "agent_unidentified"
 var ruleAgentUnidentified = Rule{
 	Type: TypeAgentUnidentified, Severity: Info, Looks: 1, Action: None,
 	Title: "Agent does not say which machine it runs on",
-	Means: "The agent is of an earlier release. It works and renews its certificate, but the node is not bound to its " +
+	Means: "The agent is an older version. It works and renews its certificate, but the node is not bound to its " +
 		"hardware: " +
-		"whoever has its next recovery token could be it.",
+		"anyone with its next recovery token could pose as it.",
 	When: whenAgentUnidentified,
 	Advice: []string{
 		"gpuaas node agent NODE: which agent it runs, and which one is published",

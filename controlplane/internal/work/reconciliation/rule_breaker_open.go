@@ -12,8 +12,8 @@ var ruleBreakerOpen = Rule{
 	Advice: []string{
 		"gpuaas reconcile status --site SITE: the nodes, and how MAAS showed their machines",
 		"Look at some of those machines in MAAS and on site",
-		`gpuaas reconcile confirm --site SITE: it is true; exactly the listed nodes are quarantined`,
-		`gpuaas reconcile dismiss --site SITE: it is not true, or is settled otherwise`,
+		`gpuaas reconcile confirm --site SITE: if MAAS is right; quarantines exactly the listed nodes`,
+		`gpuaas reconcile dismiss --site SITE: if MAAS is wrong or the problem is solved; quarantines none`,
 	},
 	Holds: "More nodes of a site would be quarantined within an hour than 5 % of those bound there, and more than 3, " +
 		"unless the settings say otherwise.",

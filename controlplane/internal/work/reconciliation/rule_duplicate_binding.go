@@ -13,8 +13,8 @@ var ruleDuplicateBinding = Rule{
 	When: whenDuplicateBinding,
 	Advice: []string{
 		adviceShow, "Find out on the machine which of the nodes it is: gpuaas-agent status",
-		`gpuaas drift resolve NODE quarantine: the one that it is not, at once`,
-		`gpuaas node remove NODE: the one that it is not, once it is retired; the machine is not touched by that`,
+		`gpuaas drift resolve NODE quarantine: quarantine the wrong node immediately`,
+		`gpuaas node remove NODE: remove the wrong node once it is retired; this does not touch the machine`,
 	},
 	Holds:   "Another node that is not deleted is bound to the same machine of the same MAAS.",
 	Runbook: "machine-missing-in-maas",

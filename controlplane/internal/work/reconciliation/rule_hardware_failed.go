@@ -6,8 +6,8 @@ const TypeHardwareFailed Type = "hardware_failed"
 var ruleHardwareFailed = Rule{
 	Type: TypeHardwareFailed, Severity: Critical, Looks: 2, Action: Quarantine,
 	Title: "Failed or broken in MAAS",
-	Means: "The hardware failed a test, somebody marked it as broken, or MAAS failed at what it did to it; work that is " +
-		"placed on it may fail.",
+	Means: "The hardware failed a test, somebody marked it as broken, or a MAAS action on it failed; new work placed " +
+		"on it may fail.",
 	When: inState("the machine of %s is %s in MAAS", Failed),
 	Advice: []string{
 		adviceShow, "Look at the events and the test results of the machine in MAAS, mend it, and mark it as fixed there",

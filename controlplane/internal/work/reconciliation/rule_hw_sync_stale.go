@@ -19,12 +19,12 @@ var ruleHWSyncStale = Rule{
 		"node is fine.",
 	When: whenHWSyncStale,
 	Advice: []string{
-		adviceShow, "Wait: the agent gets the token of its machine anew, which mends most of it within one interval",
+		adviceShow, "Wait: the agent gets the token of its machine anew, which usually fixes it within one interval",
 		"On the machine: systemctl list-timers, and the log of maas_hardware_sync.service", adviceReimage,
 	},
 	Holds: "The node is active, its machine is Deployed, `require_hw_sync` is set in the profile, and hardware sync " +
 		"is disabled, or the last one is older than one and a half intervals by the clock of MAAS, or there was none " +
-		"within two intervals of the node being bound. A new token is of no use, and not sent, where sync is disabled or " +
+		"within two intervals of the node being bound. No new token is sent if sync is disabled or " +
 		"the machine is off.",
 	Runbook: "machine-settings-drifted",
 }

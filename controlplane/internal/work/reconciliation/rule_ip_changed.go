@@ -18,7 +18,7 @@ var ruleIPChanged = Rule{
 		"has its new address.",
 	When: whenIPChanged,
 	Advice: []string{
-		adviceShow, "gpuaas node update NODE --host ADDRESS: where the choice is not clear",
+		adviceShow, "gpuaas node update NODE --host ADDRESS: if gpuaas could not choose the address",
 	},
 	Holds: "The machine of a node that is active or offline is Deployed and has addresses, but not the one that the " +
 		"node is reached by, or that one is for RoCE. Addresses for RoCE are no choice; of several, the one on the interface that one logs in by, " +
@@ -39,7 +39,7 @@ func whenIPChanged(s Subject) (Verdict, bool) {
 	message := fmt.Sprintf("the machine of %s does not have the address %s any more, but %s", s.Hostname, s.Host,
 		strings.Join(written(has), ", "))
 	if apart {
-		message = fmt.Sprintf("the address %s of %s is for RoCE: people do not reach it by that one", s.Host, s.Hostname)
+		message = fmt.Sprintf("the address %s of %s is a RoCE address, at which people cannot reach it", s.Host, s.Hostname)
 	}
 	v := Verdict{
 		Expected: s.Host, Observed: strings.Join(written(has), ", "), Message: message,
@@ -51,7 +51,7 @@ func whenIPChanged(s Subject) (Verdict, bool) {
 	}
 	switch {
 	case !certain:
-		v.Withheld = "which of its addresses is the one to reach it by is not clear"
+		v.Withheld = "it has several addresses, and it is not clear which one people should use"
 	case s.reinstalled():
 		v.Withheld = "the machine was reinstalled by somebody else: settle that first"
 	}

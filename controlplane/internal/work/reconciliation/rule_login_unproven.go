@@ -31,7 +31,7 @@ func whenLoginUnproven(s Subject) (Verdict, bool) {
 	return Verdict{
 		Expected: "the account that the machine was set up by is locked",
 		Observed: "only the account " + s.LoginTried + " was looked at",
-		Message: fmt.Sprintf("on %s only the account %s was looked at, and nobody knows by which one it was set up",
+		Message: fmt.Sprintf("on %s only the account %s was checked, and it is not known which account was used to set it up",
 			s.Hostname, s.LoginTried),
 		Details: s.seen(),
 	}, true

@@ -8,8 +8,8 @@ const TypeRecreated Type = "recreated"
 var ruleRecreated = Rule{
 	Type: TypeRecreated, Severity: Critical, Looks: 2, Action: Quarantine, Adopt: true,
 	Title: "Recreated in MAAS under another id",
-	Means: "The machine was deleted and the same server entered again: what is done to the node would be done to a " +
-		"machine that does not exist.",
+	Means: "The machine was deleted and the same server was added again: actions on the node would go to a " +
+		"machine that no longer exists.",
 	When: whenRecreated,
 	Advice: []string{
 		adviceShow,

@@ -5,8 +5,8 @@ const TypeReleased Type = "released"
 
 var ruleReleased = Rule{
 	Type: TypeReleased, Severity: Critical, Looks: 2, Action: Quarantine,
-	Title: "Released outside of a workflow",
-	Means: "The system that the node ran on is gone or about to go, and its agent with it; work that is placed on it " +
+	Title: "Released outside gpuaas",
+	Means: "The node's operating system and agent are gone or about to go; work placed on it " +
 		"fails.",
 	When: inState("the machine of %s is %s in MAAS: it was released, or nothing is installed on it any more", Free,
 		Taken, Leaving, Withdrawn, Hollow),

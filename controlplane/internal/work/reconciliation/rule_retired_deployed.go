@@ -14,7 +14,7 @@ const TypeRetiredDeployed Type = "retired_deployed"
 var ruleRetiredDeployed = Rule{
 	Type: TypeRetiredDeployed, Severity: Info, Looks: 2, Action: Release,
 	Title: "Retired, but still deployed",
-	Means: "The node is out of service, yet its machine draws power and stays taken in MAAS.",
+	Means: "The node is out of service, but its machine still draws power and stays allocated in MAAS.",
 	When:  whenRetiredDeployed,
 	Advice: []string{
 		"gpuaas site profile set SITE PROFILE retired_machines=power_off: let reconciliation switch such machines off",
@@ -52,7 +52,7 @@ func (s Subject) releaseWithheld() string {
 	case s.Tainted:
 		return withheldUnclean
 	case s.Policy.RetiredMachines != site.RetiredRelease:
-		return "the profile does not ask for it (retired_machines)"
+		return "the profile does not allow it (retired_machines)"
 	}
 	return ""
 }
@@ -67,7 +67,7 @@ func (s Subject) foreignUse() string {
 	case len(s.Others) > 0:
 		return "another node is bound to the same machine"
 	case s.reinstalled():
-		return "the machine was installed anew since: what runs there is not the node"
+		return "the machine was reinstalled since: what runs there is not the node"
 	case s.Installation == 0 || s.Machine.Installation == 0:
 		return "it is not known whether what is installed is the node"
 	case !sameName(s.Hostname, s.Machine.Hostname):

@@ -13,7 +13,7 @@ const TypeRoCEDrift Type = "roce_drift"
 var ruleRoCEDrift = Rule{
 	Type: TypeRoCEDrift, Severity: Warning, Looks: 2, Action: None,
 	Title: "RoCE interface without its address",
-	Means: "Work over several nodes cannot use the interface, or talks to the wrong peer.",
+	Means: "Multi-node work cannot use the interface, or reaches the wrong peer.",
 	When:  whenRoCEDrift,
 	Advice: []string{
 		adviceShow, "gpuaas site roce list SITE: the addresses that are assigned",

@@ -6,7 +6,7 @@ const TypeStatusUnknown Type = "status_unknown"
 var ruleStatusUnknown = Rule{
 	Type: TypeStatusUnknown, Severity: Warning, Looks: 2, Action: None,
 	Title: "Unknown status in MAAS",
-	Means: "What MAAS does with the machine cannot be told, so nothing is done about it: MAAS may be newer than this " +
+	Means: "gpuaas does not know what this MAAS status means, so it does nothing: MAAS may be newer than this " +
 		"release.",
 	When: inState("the machine of %s is %.64q in MAAS, which this release does not know", Strange),
 	Advice: []string{

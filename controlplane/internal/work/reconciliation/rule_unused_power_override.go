@@ -7,8 +7,8 @@ const TypeUnusedPowerOverride Type = "unused_power_override"
 var ruleUnusedPowerOverride = Rule{
 	Type: TypeUnusedPowerOverride, Severity: Info, Looks: 1, Action: None, Standing: true,
 	Title: "Power credentials that no machine uses",
-	Means: "Credentials of a BMC are kept for a machine that is no node and on its way to none: a typing mistake, or " +
-		"left over from one that is gone.",
+	Means: "BMC credentials are stored for a machine that is not a node and is not being onboarded: a typing mistake, or " +
+		"left over from a removed machine.",
 	Advice: []string{
 		"gpuaas site power-override list SITE: what they were written for",
 		"gpuaas site power-override delete SITE ID: if the machine is not to come",

@@ -114,10 +114,10 @@ const (
 // Commands that several rules advise.
 const (
 	adviceShow       = "gpuaas drift show NODE: what MAAS showed, when, and what was done about it"
-	adviceReturn     = `gpuaas drift resolve NODE return-to-service: once MAAS shows it as Deployed again; a look at the machine proves it first`
+	adviceReturn     = `gpuaas drift resolve NODE return-to-service: once MAAS shows it as Deployed again; gpuaas checks the machine first`
 	adviceReimage    = `gpuaas drift resolve NODE reimage: reinstall it under the same id, once nobody needs what runs on it; DESTROYS what is on it`
-	adviceReinstall  = `gpuaas drift resolve NODE reimage: reinstall it under the same id; what became of its disks is not known, so the job stops until it is told to adopt the machine as it is`
-	adviceTakeOut    = `gpuaas decommission start NODE --mode full_decommission: if it is not to come back; DESTROYS what is on it`
-	adviceQuarantine = `gpuaas drift resolve NODE quarantine: keep new work from it while somebody looks`
-	adviceAskMAAS    = "Ask in MAAS who did it: the events of the machine name the account"
+	adviceReinstall  = `gpuaas drift resolve NODE reimage: reinstall it under the same id; what happened to its disks is unknown, so the job stops until you adopt the machine as it is`
+	adviceTakeOut    = `gpuaas decommission start NODE --mode full_decommission: if you no longer need the machine; DESTROYS what is on it`
+	adviceQuarantine = `gpuaas drift resolve NODE quarantine: keep new work off it while you investigate`
+	adviceAskMAAS    = "Find out in MAAS who did it: the machine's events name the account"
 )

@@ -115,7 +115,7 @@ func TestJudge(t *testing.T) {
 		},
 		"scenario: node retired, the profile leaves it": {
 			subject: healthy(is(node.Retired), func(s *Subject) { s.Policy.RetiredMachines = site.RetiredLeave }),
-			want:    TypeRetiredDeployed, severity: Info, action: Release, withheld: "does not ask for it",
+			want:    TypeRetiredDeployed, severity: Info, action: Release, withheld: "does not allow it",
 		},
 		"scenario: machine deleted from MAAS": {
 			subject: healthy(gone), want: TypeAbsent, severity: Critical,
@@ -364,7 +364,7 @@ func TestMachinesOfRetiredNodesAreReleasedOnlyIfTheyAreTheirs(t *testing.T) {
 			"retired_machines",
 		},
 		"not proven clean":           {func(s *Subject) { s.Tainted = true }, "not proven clean: decommission it instead"},
-		"installed anew since":       {installation(41, 42), "installed anew"},
+		"installed anew since":       {installation(41, 42), "reinstalled"},
 		"installation not known":     {installation(0, 42), "not known"},
 		"MAAS does not say":          {installation(41, 0), "not known"},
 		"renamed for something else": {func(s *Subject) { s.Machine.Hostname = "build-1" }, "another name"},
