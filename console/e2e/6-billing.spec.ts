@@ -45,7 +45,7 @@ test('a tenant gets an account and money, and its ledger says so; what was wrong
   await dialog.getByLabel(/^Tell of releases/).fill('1d')
   await accessible(page, 'limits of a balance')
   await dialog.getByRole('button', { name: 'Set' }).click()
-  await expect(main.getByText('in advance, never below zero')).toBeVisible()
+  await expect(main.getByText('prepaid, never below zero')).toBeVisible()
   await expect(main.getByText('healthy', { exact: true })).toBeVisible()
 
   await main.getByRole('tab', { name: 'Ledger' }).click()
