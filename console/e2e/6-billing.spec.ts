@@ -22,7 +22,7 @@ test('a tenant gets an account and money, and its ledger says so; what was wrong
 
   await main.getByRole('button', { name: 'Add money …' }).click()
   await dialog.getByLabel(/^Amount in USD/).fill('1000.005')
-  await expect(dialog.getByText('USD has 2 digits')).toBeVisible()
+  await expect(dialog.getByText('Amounts in USD have at most 2 decimal places')).toBeVisible()
   await dialog.getByLabel(/^Amount in USD/).fill('1000.50')
   await dialog.getByLabel(/^Reference/).fill('invoice 17')
   await dialog.getByLabel(/^Reason/).fill('paid in advance')
@@ -40,9 +40,9 @@ test('a tenant gets an account and money, and its ledger says so; what was wrong
 
   await main.getByRole('button', { name: 'Limits …' }).click()
   await dialog.getByLabel('It pays').selectOption('prepaid')
-  await dialog.getByLabel(/^Tell of releases/).fill('9d')
+  await dialog.getByLabel(/^Announce releases/).fill('9d')
   await expect(dialog.getByText('Not before the first warning.')).toBeVisible()
-  await dialog.getByLabel(/^Tell of releases/).fill('1d')
+  await dialog.getByLabel(/^Announce releases/).fill('1d')
   await accessible(page, 'limits of a balance')
   await dialog.getByRole('button', { name: 'Set' }).click()
   await expect(main.getByText('prepaid, never below zero')).toBeVisible()
