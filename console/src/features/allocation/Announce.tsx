@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
 import { api, asRefusal, got, type Schemas } from '../../api/client'
+import { useDraft } from '../../app/draft'
 import { ActForm } from '../../ui/actform'
 import { Button, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
@@ -19,16 +19,15 @@ const kinds: { value: Kind; label: string }[] = [
 ]
 
 const anywhere = { region: '', rack: '', pool: '', sku: '', labels: '' }
+const plan = { ...anywhere, kind: 'reboot' as Kind, opens: '24', closes: '26', consent: false, reason: '' }
 
 /** Announce tells the tenants of nodes what will be done to them, or asks for consent: of one node, or of all rented nodes that are chosen. */
 export function Announce({ allocation: a, onClose }: { allocation?: Allocation; onClose: () => void }) {
   const queries = useQueryClient()
-  const [where, setWhere] = useState(anywhere)
-  const [kind, setKind] = useState<Kind>('reboot')
-  const [opens, setOpens] = useState('24')
-  const [closes, setCloses] = useState('26')
-  const [consent, setConsent] = useState(false)
-  const [reason, setReason] = useState('')
+  const [typed, setTyped, forget] = useDraft(`maintenance of ${a?.node_id ?? 'many'}`, plan)
+  const { kind, opens, closes, consent, reason } = typed
+  const where = Object.fromEntries(Object.keys(anywhere).map((k) => [k, typed[k as keyof typeof anywhere]])) as typeof anywhere
+  const change = (patch: Partial<typeof plan>) => setTyped({ ...typed, ...patch })
   const stays = kind !== 'release'
   const due = lifeOf(closes)
   const begin = lifeOf(opens)
@@ -37,6 +36,7 @@ export function Announce({ allocation: a, onClose }: { allocation?: Allocation; 
   const doing = useMutation({
     mutationFn: () => got(api.POST('/api/v1/admin/maintenances', { body: { ...(a ? { node_ids: [a.node_id] } : { selector }), kind, ask_consent: consent, reason: reason.trim(), due_at: at(due.seconds ?? 0), ...(stays && { not_before: at(begin.seconds ?? 0) }) } })),
     onSuccess: (made) => {
+      forget()
       void queries.invalidateQueries({ queryKey: ['allocations'] })
       if (made.left_out.length > 0) return // it is said which, and why
       say(a ? 'Its tenant was notified.' : `The tenants of ${made.maintenances.length} nodes were notified.`)
@@ -49,12 +49,12 @@ export function Announce({ allocation: a, onClose }: { allocation?: Allocation; 
   return (
     <Dialog title={a ? `Announce maintenance of ${a.hostname}` : 'Announce maintenance'} onClose={onClose} wide={!a}>
       <ActForm doing={doing} does="Announce" leave="Cancel" disabled={nobody || reason.trim().length < 3 || !due.seconds || (stays && !begin.seconds)} onClose={onClose}>
-        {!a && <Which where={where} onChange={setWhere} wrong={wrong} />}
-        <SelectField label="What it needs" value={kind} onChange={(v) => setKind(v as Kind)} options={kinds} />
-        {stays && <TextField label="Not before, in hours from now" type="number" required value={opens} onChange={setOpens} error={begin.wrong ?? refused.not_before} />}
-        <TextField label={stays ? 'Done by, in hours from now' : 'The allocation ends, in hours from now'} type="number" required value={closes} onChange={setCloses} error={due.wrong ?? refused.due_at} />
-        <CheckField label="Ask for consent" value={consent} onChange={setConsent} hint="Nothing happens without it. Otherwise the tenant is only notified." />
-        <TextArea label="Why" required rows={2} most={500} value={reason} onChange={setReason} error={refused.reason} hint="The tenant can read it." />
+        {!a && <Which where={where} onChange={change} wrong={wrong} />}
+        <SelectField label="What it needs" value={kind} onChange={(v) => change({ kind: v as Kind })} options={kinds} />
+        {stays && <TextField label="Not before, in hours from now" type="number" required value={opens} onChange={(v) => change({ opens: v })} error={begin.wrong ?? refused.not_before} />}
+        <TextField label={stays ? 'Done by, in hours from now' : 'The allocation ends, in hours from now'} type="number" required value={closes} onChange={(v) => change({ closes: v })} error={due.wrong ?? refused.due_at} />
+        <CheckField label="Ask for consent" value={consent} onChange={(v) => change({ consent: v })} hint="Nothing happens without it. Otherwise the tenant is only notified." />
+        <TextArea label="Why" required rows={2} most={500} value={reason} onChange={(v) => change({ reason: v })} error={refused.reason} hint="The tenant can read it." />
       </ActForm>
     </Dialog>
   )

@@ -3,6 +3,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { api, asRefusal, got, type Schemas } from '../../api/client'
 import { readAll } from '../../api/readall'
+import { useDraft } from '../../app/draft'
 import { ActForm } from '../../ui/actform'
 import { Loading, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
@@ -43,7 +44,7 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
   const queries = useQueryClient()
   const navigate = useNavigate()
   const [chosen, setSku] = useState(first.sku_id)
-  const [draft, setDraft] = useState(blank)
+  const [draft, setDraft, forget] = useDraft(`nodes for ${project.project_id}`, blank)
   const sku = offered.find((s) => s.sku_id === chosen) ?? first
   const change = (patch: Partial<Draft>) => setDraft((before) => ({ ...before, ...patch }))
   const settings = useRentalSettings({ orgId: project.org_id, projectId: project.project_id })
@@ -67,6 +68,7 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
   const asking = useMutation({
     mutationFn: () => got(api.POST('/api/v1/projects/{project_id}/allocations', { params: { path }, body })),
     onSuccess: (made) => {
+      forget()
       if (!('allocations' in made)) {
         say('Your request waits until there are enough nodes.')
         void queries.invalidateQueries({ queryKey: ['allocation-requests'] })

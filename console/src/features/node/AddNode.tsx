@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState, type SyntheticEvent } from 'react'
 import { api, asRefusal, got, type Schemas } from '../../api/client'
+import { useDraft } from '../../app/draft'
 import { Button, Note, TextLink } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { SelectField, TextField } from '../../ui/form'
@@ -12,12 +13,16 @@ type Body = Schemas['NodeNewBody']
 
 const hostnameForm = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
 
+const blank = { hostname: '', sku: '', region_code: '', host: '', port: '', ssh_username: '', mode: 'shell' }
+
 /** AddNode adds a machine that is installed already: the answer is a command that is shown once. */
 export function AddNode({ regions, onClose }: { regions: string[]; onClose: () => void }) {
   const queries = useQueryClient()
+  const [of, setOf, forget] = useDraft('new node', blank)
   const adding = useMutation({
     mutationFn: (body: Body) => got(api.POST('/api/v1/admin/nodes', { body })),
     onSuccess: (made) => {
+      forget()
       say(`Node ${made.node.hostname} was added. It becomes active as soon as its agent connects.`)
       void queries.invalidateQueries({ queryKey: ['nodes'] })
       void queries.invalidateQueries({ queryKey: ['fleet'] })
@@ -30,7 +35,7 @@ export function AddNode({ regions, onClose }: { regions: string[]; onClose: () =
   const leave = made ? () => setWarned(true) : onClose
   return (
     <Dialog title={made ? `Node ${made.node.hostname} was added` : 'Add a node by hand'} onClose={leave} wide>
-      {made ? <Bootstrap bootstrap={made.bootstrap} nodeId={made.node.node_id} warned={warned} onClose={onClose} /> : <Form regions={regions} busy={adding.isPending} error={adding.error} onSend={(body) => adding.mutate(body)} onClose={onClose} />}
+      {made ? <Bootstrap bootstrap={made.bootstrap} nodeId={made.node.node_id} warned={warned} onClose={onClose} /> : <Form of={of} onChange={setOf} regions={regions} busy={adding.isPending} error={adding.error} onSend={(body) => adding.mutate(body)} onClose={onClose} />}
     </Dialog>
   )
 }
@@ -39,10 +44,9 @@ function useSkus() {
   return useQuery({ queryKey: ['skus', 'active-for-node'], queryFn: () => got(api.GET('/api/v1/admin/skus', { params: { query: { status: 'active', page_size: 200 } } })) })
 }
 
-function Form({ regions, busy, error, onSend, onClose }: { regions: string[]; busy: boolean; error: unknown; onSend: (body: Body) => void; onClose: () => void }) {
+function Form({ of, onChange, regions, busy, error, onSend, onClose }: { of: typeof blank; onChange: (of: typeof blank) => void; regions: string[]; busy: boolean; error: unknown; onSend: (body: Body) => void; onClose: () => void }) {
   const skus = useSkus()
-  const [of, setOf] = useState({ hostname: '', sku: '', region_code: '', host: '', port: '', ssh_username: '', mode: 'shell' })
-  const set = (field: keyof typeof of) => (value: string) => setOf({ ...of, [field]: value })
+  const set = (field: keyof typeof of) => (value: string) => onChange({ ...of, [field]: value })
   const refused = error ? asRefusal(error).fields : {}
   const names = skus.data?.items ?? []
   const sku = of.sku || (names[0]?.sku_id ?? '')

@@ -3,6 +3,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, asRefusal, got } from '../../api/client'
 import { largestPage, readAll } from '../../api/readall'
+import { useDraft } from '../../app/draft'
 import { ActForm } from '../../ui/actform'
 import { Loading, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
@@ -18,7 +19,7 @@ const nothing: Draft = { orgId: '', projectId: '', sku: '', nodes: '1', from: ''
 export function NewReservation({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient()
   const navigate = useNavigate()
-  const [typed, setTyped] = useState(nothing)
+  const [typed, setTyped, forget] = useDraft('new reservation', nothing)
   const change = (patch: Partial<Draft>) => setTyped({ ...typed, ...patch })
   const tenants = useQuery({ queryKey: ['tenants', 'all'], queryFn: () => readAll((cursor) => got(api.GET('/api/v1/tenants', { params: { query: { cursor, page_size: largestPage } } }))) })
   const { skus, pending, error } = useOffered()
@@ -34,6 +35,7 @@ export function NewReservation({ onClose }: { onClose: () => void }) {
   const making = useMutation({
     mutationFn: () => got(api.POST('/api/v1/reservations', { body })),
     onSuccess: (made) => {
+      forget()
       say(made.short_by > 0 ? `It is reserved; ${made.short_by} nodes are missing as yet.` : 'It is reserved.', made.short_by > 0 ? 'warn' : 'ok')
       void queries.invalidateQueries({ queryKey: ['reservations'] })
       onClose()

@@ -1,5 +1,6 @@
 import { useState, type ReactNode } from 'react'
 import { asRefusal } from '../../api/client'
+import { useDraft } from '../../app/draft'
 import { CheckField, SelectField, TextArea, TextField } from '../../ui/form'
 import { span } from '../../ui/time'
 import { words } from '../../ui/tone'
@@ -13,16 +14,19 @@ export type ExplainedForm = {
   wrong: (field: string) => string | undefined
   /** check shows everything that is wrong, and says whether nothing is. */
   check: () => boolean
+  /** forget lets go of what was typed, once it is done. */
+  forget: () => void
   /** refused shows at its fields what the control plane did not take. */
   refused: (error: unknown) => void
 }
 
 /**
  * useExplainedForm is a form whose fields the contract explains: it is judged while one
- * types, and shows what the control plane refuses at the field that it is about.
+ * types, and shows what the control plane refuses at the field that it is about. One that
+ * has a name to be kept by is there again when somebody comes back to it.
  */
-export function useExplainedForm(name: FormName, initial: Draft, judge: (draft: Draft) => Record<string, string>): ExplainedForm {
-  const [draft, setDraft] = useState(initial)
+export function useExplainedForm(name: FormName, initial: Draft, judge: (draft: Draft) => Record<string, string>, keptAs?: string): ExplainedForm {
+  const [draft, setDraft, forget] = useDraft(keptAs, initial)
   const [seen, setSeen] = useState<Record<string, boolean>>({})
   const [all, setAll] = useState(false)
   const [fromServer, setFromServer] = useState<Record<string, string>>({})
@@ -30,6 +34,7 @@ export function useExplainedForm(name: FormName, initial: Draft, judge: (draft: 
   return {
     name,
     draft,
+    forget,
     set: (field, value) => {
       setDraft((d) => ({ ...d, [field]: value }))
       setSeen((s) => ({ ...s, [field]: true }))

@@ -18,8 +18,8 @@ type Props = {
 
 /** SiteForm is the form of a new site, and of one that exists. */
 export function SiteForm({ initial, exists, does, send, onClose }: Props) {
-  const form = useExplainedForm('SiteNewBody', initial, wrongSite(exists ? initial : undefined))
-  const sending = useMutation({ mutationFn: () => send(form.draft), onError: (error) => form.refused(error) })
+  const form = useExplainedForm('SiteNewBody', initial, wrongSite(exists ? initial : undefined), exists ? undefined : 'new site')
+  const sending = useMutation({ mutationFn: () => send(form.draft), onSuccess: form.forget, onError: (error) => form.refused(error) })
   const moved = exists && form.draft.api_base_url !== initial.api_base_url
   const [sure, setSure] = useState(false)
   const asks = acceptsAnew(form.draft, initial)

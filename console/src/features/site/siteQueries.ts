@@ -29,10 +29,24 @@ export const profilesQuery = (siteId: string) => ({
   },
 })
 
+const probedAs = (siteId: string) => `check of site ${siteId}`
+
+/** probed is what the last check in this tab found, also one before the page was loaded anew. */
+function probed(siteId: string): { at: number; found: Schemas['SiteProbeView'] } | undefined {
+  const text = sessionStorage.getItem(probedAs(siteId))
+  return text ? (JSON.parse(text) as { at: number; found: Schemas['SiteProbeView'] }) : undefined
+}
+
 /** probeQuery looks whether a site is ready for work. It is asked for, never read anew by itself. */
 export const probeQuery = (siteId: string) => ({
   queryKey: ['site-probe', siteId],
-  queryFn: () => got(api.POST('/api/v1/admin/maas-sites/{site_id}/probe', { params: { path: { site_id: siteId } } })),
+  queryFn: async () => {
+    const found = await got(api.POST('/api/v1/admin/maas-sites/{site_id}/probe', { params: { path: { site_id: siteId } } }))
+    sessionStorage.setItem(probedAs(siteId), JSON.stringify({ at: Date.now(), found }))
+    return found
+  },
+  initialData: () => probed(siteId)?.found,
+  initialDataUpdatedAt: () => probed(siteId)?.at,
   enabled: false,
   retry: false,
 })

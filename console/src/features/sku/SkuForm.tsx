@@ -47,8 +47,8 @@ export function EditSku({ sku, onClose, onDone }: { sku: Schemas['SkuView']; onC
 }
 
 function SkuForm({ initial, exists, does, send, onClose }: { initial: Draft; exists?: boolean; does: string; send: (draft: Draft) => Promise<void>; onClose: () => void }) {
-  const form = useExplainedForm('SkuNewBody', initial, wrongTerms)
-  const sending = useMutation({ mutationFn: () => send(form.draft), onError: (error) => form.refused(error) })
+  const form = useExplainedForm('SkuNewBody', initial, wrongTerms, exists ? undefined : 'new SKU')
+  const sending = useMutation({ mutationFn: () => send(form.draft), onSuccess: form.forget, onError: (error) => form.refused(error) })
   const { price_minor: minor, price_currency: currency } = form.draft
   const now = /^\d+$/.test(String(minor)) && /^[A-Z]{3}$/.test(String(currency)) ? ` Now ${money(Number(minor), String(currency))}.` : ''
   return (
