@@ -51,7 +51,7 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
   const settled = settings.data?.body.in_force
   const path = { project_id: project.project_id }
   // What can be had, and what it costs, does not depend on whether it waits.
-  const wanted = JSON.stringify(explained(wishOf(sku, draft, false).body))
+  const wanted = JSON.stringify(explained(wishOf({ ...sku, currency: sku.price_currency }, draft, false).body))
   const question = useRested(wanted)
   const capacity = useQuery({
     queryKey: ['allocations', 'capacity', project.project_id, question],
@@ -61,7 +61,8 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
   })
   const scarce = capacity.data !== undefined && capacity.data.free < Number(draft.count)
   const rootless = noRoot(sku, settled)
-  const { body, wrong, ready } = wishOf(sku, { ...draft, root: draft.root && !rootless }, scarce)
+  const currency = capacity.data?.cost?.currency ?? sku.price_currency
+  const { body, wrong, ready } = wishOf({ ...sku, currency }, { ...draft, root: draft.root && !rootless }, scarce)
   const many = body.count ?? 1
   const cost = capacity.data && !capacity.isPlaceholderData ? (capacity.data.cost ?? null) : undefined
   const price = priceWords(cost, money(hourly(sku.price_minor, sku.gpus_total, many), sku.price_currency))
@@ -103,7 +104,7 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
         {draft.life === 'set' && <TextField label="After" required value={draft.lasts} onChange={(lasts) => change({ lasts })} hint={lifeHint} error={wrong.lasts} />}
       </div>
       <CheckField label="With sudo" value={draft.root && !rootless} disabled={!!rootless} onChange={(root) => change({ root })} hint={rootless ?? 'The node is reinstalled after your release, which takes longer than cleaning it.'} />
-      <More project={project} sku={sku} draft={draft} change={change} wrong={wrong} refused={refused} />
+      <More project={project} sku={sku} currency={currency} draft={draft} change={change} wrong={wrong} refused={refused} />
       <p className="text-sm">
         {price.before} <strong>{price.amount}</strong> {price.after}
       </p>
@@ -128,10 +129,13 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
 type Fields = Record<string, string | undefined>
 
 /** More is what else can be chosen, and rarely is. */
-function More({ project, sku, draft, change, wrong, refused }: { project: Project; sku: Sku; draft: Draft; change: (patch: Partial<Draft>) => void; wrong: Fields; refused: Fields }) {
+function More({ project, sku, currency, draft, change, wrong, refused }: { project: Project; sku: Sku; currency: string; draft: Draft; change: (patch: Partial<Draft>) => void; wrong: Fields; refused: Fields }) {
   const choices = useChoices(project.project_id, sku.sku_id)
+  const [open, setOpen] = useState(false)
+  // What is wrong must be seen: it keeps the request from being sent.
+  const bad = [wrong.keys, wrong.nodeLabels, wrong.labels, wrong.most].some(Boolean)
   return (
-    <details className="rounded-md border border-line px-3 py-2">
+    <details className="rounded-md border border-line px-3 py-2" open={open || bad} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary className="cursor-pointer text-sm font-medium">More choices: keys, region, placement, price</summary>
       <div className="mt-3 flex flex-col gap-4">
         <KeyChoice projectId={project.project_id} chosen={draft.keys} onChange={(keys) => change({ keys })} wrong={wrong.keys ?? refused.ssh_key_ids} />
@@ -141,7 +145,7 @@ function More({ project, sku, draft, change, wrong, refused }: { project: Projec
           <TextField label="Labels that a node must have" value={draft.nodeLabels} onChange={(nodeLabels) => change({ nodeLabels })} placeholder="public/tier=fast" list={choices.labels} hint={`KEY=VALUE, separated by commas. ${choices.labels.length ? `There are: ${choices.labels.join(', ')}.` : 'No node of this kind has labels for tenants.'}`} error={wrong.nodeLabels ?? refused.node_labels} />
           <TextField label="Labels of your own" value={draft.labels} onChange={(labels) => change({ labels })} placeholder="team=vision" hint="Words by which you know it again." error={wrong.labels ?? refused.labels} />
         </div>
-        <TextField label="A node may cost for an hour at the most" value={draft.most} onChange={(most) => change({ most })} hint={`In ${sku.price_currency}, after discounts. Nothing is rented at a higher price, also not later while the request waits. Left empty: at the price of now if it waits, whatever that is.`} error={wrong.most ?? refused.hour_most ?? refused['hour_most.amount_minor'] ?? refused['hour_most.currency']} />
+        <TextField label="A node may cost for an hour at the most" value={draft.most} onChange={(most) => change({ most })} hint={`In ${currency}, after discounts. Nothing is rented at a higher price, also not later while the request waits. Left empty: at the price of now if it waits, whatever that is.`} error={wrong.most ?? refused.hour_most ?? refused['hour_most.amount_minor'] ?? refused['hour_most.currency']} />
         <CheckField label="Protected" value={draft.guarded} onChange={(guarded) => change({ guarded })} hint="It cannot be released until you remove the protection." />
       </div>
     </details>

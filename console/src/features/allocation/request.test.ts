@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { blank, choicesOf, explained, noRoot, priceWords, wishOf } from './request'
 
-const h200 = { sku_id: 'h200', price_currency: 'USD' }
+const h200 = { sku_id: 'h200', currency: 'USD' }
 const sent = (draft: Partial<typeof blank>, scarce = false) => JSON.parse(JSON.stringify(wishOf(h200, { ...blank, ...draft }, scarce).body)) as unknown
 
 describe('wishOf', () => {

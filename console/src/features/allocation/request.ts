@@ -38,15 +38,18 @@ const week = 604_800
 
 type Wrong = Partial<Record<'count' | 'lasts' | 'waits' | 'most' | 'nodeLabels' | 'labels' | 'keys', string>>
 
-/** Kind is what of a SKU a request goes by. */
-type Kind = Pick<Schemas['SkuView'], 'sku_id' | 'price_currency'>
+/** Kind is the SKU of a request, and the currency that its tenant pays in. */
+export interface Kind {
+  sku_id: string
+  currency: string
+}
 
 /** wishOf reads the form as what is sent, or says what is wrong with it. Scarce: there are not enough nodes now, so it can wait. */
 export function wishOf(sku: Kind, d: Draft, scarce: boolean): { body: Wish; wrong: Wrong; ready: boolean } {
   const count = Number(d.count)
   const life = d.life === 'set' ? readLife(d.lasts) : {}
   const patience = scarce ? readLife(d.waits, { most: week }) : {}
-  const most: { minor?: number; wrong?: string } = d.most.trim() === '' ? {} : minorOf(d.most, sku.price_currency)
+  const most: { minor?: number; wrong?: string } = d.most.trim() === '' ? {} : minorOf(d.most, sku.currency)
   const of = readLabels(d.nodeLabels)
   const own = readLabels(d.labels)
   const wrong: Wrong = {
@@ -71,13 +74,13 @@ export function wishOf(sku: Kind, d: Draft, scarce: boolean): { body: Wish; wron
     ssh_key_ids: d.keys,
     expires_in_seconds: d.life === 'never' ? 0 : life.seconds,
     wait_up_to_seconds: patience.seconds,
-    hour_most: most.minor === undefined ? undefined : { amount_minor: most.minor, currency: sku.price_currency },
+    hour_most: most.minor === undefined ? undefined : { amount_minor: most.minor, currency: sku.currency },
   }
   return { body, wrong, ready: !Object.values(wrong).some(Boolean) }
 }
 
 /** explained is what of a request decides which nodes it could have, and what it costs. */
-export const explained = ({ sku, count, access, region, node_labels, expires_in_seconds, hour_most }: Wish): Wish => ({ sku, count, access, region, node_labels, expires_in_seconds, hour_most })
+export const explained = ({ sku, count, access, region, node_labels, expires_in_seconds }: Wish): Wish => ({ sku, count, access, region, node_labels, expires_in_seconds })
 
 const fromUntil = 'an hour, from the moment it is yours until you give it back'
 

@@ -60,7 +60,7 @@ export function Purse({ orgId }: { orgId: string }) {
               ]}
             />
           </div>
-          {balance.data && <p className="mt-3 text-xs text-muted">As of {exact(balance.data.made_at)}, with what is not booked yet.</p>}
+          {balance.data?.made_at && <p className="mt-3 text-xs text-muted">As of {exact(balance.data.made_at)}, with what is not booked yet.</p>}
         </Card>
       )}
       {doing === 'account' && <SetAccount orgId={orgId} account={a ?? undefined} onClose={stop} />}

@@ -71,12 +71,12 @@ const justNow = 1_000
 
 /**
  * rentedNowQuery is how many units of each SKU tenants have, by the clock of the control plane: that which it had when it
- * was last heard, and what has passed since. It is read anew with the fleet, beside which it is shown.
+ * was last heard, and what has passed since. A step of the browser's clock is no such time.
  */
 export const rentedNowQuery = (heard: { at: string; when: number }) => ({
-  queryKey: ['fleet', 'rented'],
+  queryKey: ['usage', 'rented'],
   queryFn: async () => {
-    const now = Date.parse(heard.at) + Math.max(0, Date.now() - heard.when)
+    const now = Date.parse(heard.at) + Math.min(Math.max(0, Date.now() - heard.when), readEvery)
     const { lines } = await got(api.GET('/api/v1/admin/usage', { params: { query: { from: new Date(now - justNow).toISOString(), to: new Date(now).toISOString(), by: ['sku'] } } }))
     const units = new Map<string, number>()
     for (const l of lines) units.set(l.sku ?? '', (units.get(l.sku ?? '') ?? 0) + l.unit_seconds / (justNow / 1000))

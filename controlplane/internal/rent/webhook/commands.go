@@ -39,7 +39,7 @@ func pathOf(w id.Webhook) string { return SecretsPrefix + w.String() }
 func (s *Service) Create(ctx context.Context, project id.Project, w Wish) (
 	made Webhook, secret redact.Secret, _ error,
 ) {
-	if err := s.check(w); err != nil {
+	if err := s.check(w, nil); err != nil {
 		return Webhook{}, secret, err
 	}
 	secret = newSecret()
@@ -84,8 +84,8 @@ func kindsOf(w Wish) []string {
 	return w.Kinds
 }
 
-func (s *Service) check(w Wish) error {
-	if err := w.check(); err != nil {
+func (s *Service) check(w Wish, had []string) error {
+	if err := w.check(had); err != nil {
 		return err
 	}
 	return s.courier.Check(w.URL)
@@ -125,7 +125,7 @@ func (s *Service) Update(ctx context.Context, project id.Project, of id.Webhook,
 		if c.Kinds != nil {
 			wish.Kinds = *c.Kinds
 		}
-		if err := s.check(wish); err != nil {
+		if err := s.check(wish, w.Kinds); err != nil {
 			return w, err
 		}
 		reason := w.DisabledReason

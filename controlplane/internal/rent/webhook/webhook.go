@@ -109,8 +109,9 @@ type Wish struct {
 var kindForm = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*(\.?\*)?$|^\*$`)
 
 // check refuses names and kinds that make no sense. A kind must fit an event that
-// there is, so that a slip is seen at once.
-func (w Wish) check() error {
+// there is, so that a slip is seen at once. Kinds that the webhook had already stay, so
+// that one with kinds of a previous release can still be disabled.
+func (w Wish) check(had []string) error {
 	var wrong []fault.Field
 	refuse := func(path, why string) { wrong = append(wrong, fault.Field{Path: path, Message: why}) }
 	if n := strings.TrimSpace(w.Name); n == "" || n != w.Name || len(n) > 100 {
@@ -120,6 +121,9 @@ func (w Wish) check() error {
 		refuse("body.kinds", fmt.Sprintf("must not have more than %d entries", maxKinds))
 	}
 	for i, kind := range w.Kinds {
+		if slices.Contains(had, kind) {
+			continue
+		}
 		path := fmt.Sprintf("body.kinds[%d]", i)
 		chosen := chosenBy(kind)
 		if len(chosen) == 0 {

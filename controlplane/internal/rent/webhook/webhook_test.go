@@ -441,3 +441,18 @@ func TestWebhooksThatAreRefused(t *testing.T) {
 		t.Errorf("%d secrets are kept", len(w.vault.kept))
 	}
 }
+
+// A webhook of a previous release has kinds that are refused now.
+func TestAWebhookWithKindsOfBeforeCanBeDisabled(t *testing.T) {
+	w := newWorld(t)
+	h, _ := w.hook(t, "old")
+	w.exec(t, `UPDATE webhooks SET kinds = '{billing.*}' WHERE id = $1`, h.ID)
+	off, err := w.hooks.Update(w.ctx, h.Project, h.ID, h.Version, webhook.Change{Enabled: new(false)})
+	if err != nil || off.DisabledReason == "" {
+		t.Fatalf("%+v, %v", off, err)
+	}
+	_, err = w.hooks.Update(w.ctx, h.Project, h.ID, off.Version, webhook.Change{Kinds: &[]string{"billing.*", "payments.*"}})
+	if fault.CodeOf(err) != "webhook_invalid" {
+		t.Errorf("another such kind: %v", err)
+	}
+}
