@@ -86,7 +86,7 @@ test('a price is set for a time to come, and withdrawn before it begins', async 
   await accessible(page, 'a price')
   await dialog.getByRole('button', { name: 'Set' }).click()
   const planned = main.getByRole('row').filter({ hasText: '9.99' })
-  await expect(planned).toContainText('to come')
+  await expect(planned).toContainText('upcoming')
   await planned.getByRole('button').click()
   await dialog.getByRole('button', { name: 'Withdraw it' }).click()
   await expect(planned).toHaveCount(0)
