@@ -164,8 +164,8 @@ test('what a project may hold is limited, how it rents is settled, and nodes are
   await dialog.getByLabel('Root access').selectOption('no')
   await accessible(page, 'rental settings')
   await dialog.getByRole('button', { name: 'Change' }).click()
-  await expect(main.getByText('30 d · settled by the project').first()).toBeVisible()
-  await expect(main.getByText('cannot be had · settled by the project')).toBeVisible()
+  await expect(main.getByText('30 d · set by the project').first()).toBeVisible()
+  await expect(main.getByText('not allowed · set by the project')).toBeVisible()
 
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Reservations' }).click()
   await main.getByRole('button', { name: 'Reserve nodes …' }).first().click()
@@ -276,7 +276,7 @@ test('maintenance is announced, its tenant agrees, and it is begun and finished'
   await asked.getByLabel('Name').fill('long run')
   await asked.getByLabel('It ends').selectOption('set')
   await asked.getByLabel('After').fill('12h')
-  await expect(asked.getByText('The project may hold 2 nodes: 0 used, 1 asked.')).toBeVisible()
+  await expect(asked.getByText('The project may hold 2 nodes: 0 used, 1 requested.')).toBeVisible()
   await expect(asked.getByLabel('With sudo')).toBeDisabled() // the project has settled that
   await asked.getByText('More choices').click()
   await asked.getByLabel('Region').fill('nowhere')
