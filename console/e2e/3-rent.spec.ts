@@ -180,7 +180,7 @@ test('what a project may hold is limited, how it rents is settled, and nodes are
   await dialog.getByLabel('Reserve even if nodes are missing').check() // more than there is
   await accessible(page, 'a reservation')
   await dialog.getByRole('button', { name: 'Reserve' }).click()
-  await expect(page.getByText(/nodes are missing$/)).toBeVisible()
+  await expect(page.getByText(/^\d+ nodes are missing$/)).toBeVisible()
   await main.getByRole('button', { name: 'Cancel the reservation …' }).click()
   await dialog.getByLabel('Reason').fill('a digit too many')
   await dialog.getByRole('button', { name: 'Cancel it' }).click()
