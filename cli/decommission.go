@@ -327,7 +327,7 @@ func (a *app) evidenceColumns() []table.Column[evidence] {
 		{Title: "ATTEMPT", Text: func(v evidence) string { return strconv.FormatInt(v.Attempt, 10) }},
 		{Title: "KIND", Text: func(v evidence) string { return string(v.Kind) }},
 		{Title: "RECORDED", Text: func(v evidence) string { return a.When(v.RecordedAt) }},
-		{Title: "SEEN", Text: func(v evidence) string { return narrow(string(v.Value), 100) }},
+		{Title: "SEEN", Text: func(v evidence) string { return frame.Shorten(string(v.Value), 100) }},
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"gpuaas/cli/internal/failure"
-	"gpuaas/cli/internal/output"
 )
 
 func TestDecommissionSends(t *testing.T) {
@@ -273,8 +272,8 @@ func TestDecommissionIsWatchedOnATerminal(t *testing.T) {
 	b.around.Terminal = func(io.Writer) bool { return true }
 	b.environ = append(b.environ, "COLUMNS=120", "LINES=30")
 	got := b.run("decommission", "watch", "--batch", decommissionBatchID)
-	screens := strings.Split(got.stdout, output.ClearScreen)
-	if got.exit != failure.OK || !strings.Contains(screens[1], " 2/20  running") ||
+	screens := screens(got.stdout)
+	if got.exit != failure.OK || !strings.Contains(screens[0], " 2/20  running") ||
 		!strings.Contains(screens[len(screens)-1], "20/20  completed") ||
 		!strings.Contains(got.err, "1 decommission reached the goal") {
 		t.Errorf("%+v", got)

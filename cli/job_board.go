@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
 	"gpuaas/cli/internal/moment"
 	"gpuaas/cli/internal/output"
 	"gpuaas/cli/internal/table"
@@ -63,7 +64,8 @@ type board struct {
 	silent, inPlace, loaded bool
 	halted                  bool // what waits is not begun, because too many have failed
 	format                  string
-	size                    func() size // of the terminal
+	size                    func() frame.Size // of the terminal
+	show                    func(picture string) error
 	out                     io.Writer
 	now                     func() time.Time
 	zone                    *time.Location
@@ -230,9 +232,6 @@ func (b *board) number(r *watchedRow) int {
 	return b.plans[r.mode].numbers[r.stage]
 }
 
-// size is how many columns and lines the terminal has.
-type size struct{ columns, lines int }
-
 // barFrom is the width from which there is room for bars.
 const barFrom = 100
 
@@ -249,15 +248,15 @@ func (b *board) draw() error {
 	screen := b.size()
 	const around = 3 // the counts, the empty line below them, the line of the cursor
 	var hidden []*watchedRow
-	if len(rows) > screen.lines-around { // what needs somebody first, then what moves
+	if len(rows) > screen.Lines-around { // what needs somebody first, then what moves
 		slices.SortStableFunc(rows, func(x, y *watchedRow) int { return cmp.Compare(urgency(x), urgency(y)) })
-		fit := max(screen.lines-around-1, 1)
+		fit := max(screen.Lines-around-1, 1)
 		rows, hidden = rows[:fit], rows[fit:]
 	}
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
 		cells[i] = []string{
-			r.hostname, b.bar(r, screen.columns >= barFrom), r.standing(), b.elapsed(r), attempts(r),
+			r.hostname, b.bar(r, screen.Columns >= barFrom), r.standing(), b.elapsed(r), attempts(r),
 			output.Harmless(cmp.Or(r.message, r.stage)),
 		}
 	}
@@ -265,18 +264,7 @@ func (b *board) draw() error {
 	if len(hidden) > 0 {
 		text += fmt.Sprintf("… and %d more: %s\n", len(hidden), strings.Join(byStatus(hidden), ", "))
 	}
-	return output.Write(b.out, output.ClearScreen+narrow(text, screen.columns))
-}
-
-// narrow shortens lines that are wider than the terminal.
-func narrow(text string, columns int) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if runes := []rune(line); len(runes) > columns {
-			lines[i] = strings.TrimRight(string(runes[:max(columns-1, 0)]), " ") + "…"
-		}
-	}
-	return strings.Join(lines, "\n")
+	return b.show(text)
 }
 
 func urgency(r *watchedRow) int {

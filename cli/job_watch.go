@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/listing"
@@ -128,7 +125,7 @@ func (s *session) watchJobs(kind *jobKind, w *watching, scope watchScope) error 
 	o := &jobWatch{session: s, kind: kind, scope: scope}
 	o.board = board{
 		silent: !w.watch, format: format, inPlace: format == output.Table && w.watch && s.Terminal(s.Program.Out),
-		size: s.screen, out: s.Program.Out, now: s.Now, zone: s.Zone, rows: map[string]*watchedRow{},
+		size: s.Screen, show: s.Draw, out: s.Program.Out, now: s.Now, zone: s.Zone, rows: map[string]*watchedRow{},
 	}
 	if o.plans, err = kind.plans(s); err != nil {
 		return err
@@ -145,22 +142,6 @@ func (s *session) watchJobs(kind *jobKind, w *watching, scope watchScope) error 
 		err = o.poll(ctx, w.interval)
 	}
 	return o.outcome(ctx, w, err)
-}
-
-// screen is the size of the terminal; where it cannot be asked, what COLUMNS and LINES say.
-func (s *session) screen() size {
-	if f, ok := s.Program.Out.(*os.File); ok {
-		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && lines > 0 {
-			return size{columns, lines}
-		}
-	}
-	said := func(name string, otherwise int) int {
-		if n, err := strconv.Atoi(s.Env[name]); err == nil && n > 0 {
-			return n
-		}
-		return otherwise
-	}
-	return size{said("COLUMNS", 80), said("LINES", 24)}
 }
 
 // outcome says how it ended, and prints for programs how the jobs stand.

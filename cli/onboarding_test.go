@@ -7,11 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"gpuaas/cli/internal/failure"
-	"gpuaas/cli/internal/output"
 )
 
 const onboardFlagsText = " --site dc1 --sku h200-sxm-baremetal-8g"
@@ -209,15 +207,15 @@ func TestBatchIsWatchedOnATerminal(t *testing.T) {
 	b.around.Terminal = func(io.Writer) bool { return true }
 	b.environ = append(b.environ, "COLUMNS=120", "LINES=30")
 	got := b.run("onboarding", "watch", "--batch", batchID)
-	screens := strings.Split(got.stdout, output.ClearScreen)
+	screens := screens(got.stdout)
 	last := screens[len(screens)-1]
-	if got.exit != failure.OK || !strings.Contains(screens[1], "█████░░░░░░░░░░░  5/16  running") ||
+	if got.exit != failure.OK || !strings.Contains(screens[0], "█████░░░░░░░░░░░  5/16  running") ||
 		!strings.Contains(last, strings.Repeat("█", 16)+" 16/16  completed") ||
 		!strings.Contains(last, "1 machine, 1 completed") || !strings.Contains(last, "8m") {
 		t.Errorf("%+v", got)
 	}
 	if strings.Contains(got.stdout, "of long ago") ||
-		strings.Contains(strings.ReplaceAll(got.stdout, output.ClearScreen, ""), "\x1b") {
+		strings.Contains(strings.Join(screens, ""), "\x1b") {
 		t.Errorf("shown: %q", got.stdout)
 	}
 	for _, c := range f.received() {
@@ -247,7 +245,7 @@ func TestManyRowsFitATerminal(t *testing.T) {
 	}{
 		"of the usual size": {nil, 80, 20, "… and 40 more: 40 running\n"},
 		"wide":              {[]string{"COLUMNS=150", "LINES=40"}, 150, 36, "… and 24 more: 24 running\n"},
-		"tiny":              {[]string{"COLUMNS=30", "LINES=4"}, 30, 1, "… and 59 more: 50 running, 9…\n"},
+		"tiny":              {[]string{"COLUMNS=30", "LINES=5"}, 30, 1, "… and 59 more: 50 running, 9…\n"},
 		"all fit":           {[]string{"COLUMNS=100", "LINES=63"}, 100, 60, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +256,7 @@ func TestManyRowsFitATerminal(t *testing.T) {
 			b.environ = append(b.environ, c.environ...)
 			b.around.Terminal = func(io.Writer) bool { return true }
 			got := b.run("onboarding", "watch", "--batch", batchID)
-			screen := strings.Split(got.stdout, output.ClearScreen)[1]
+			screen := screens(got.stdout)[0]
 			lines := strings.Split(strings.TrimSuffix(screen, c.hidden), "\n")
 			first := "node50"
 			if c.hidden == "" {
@@ -382,8 +380,11 @@ func TestWatchIsInterruptedOrTakesTooLong(t *testing.T) {
 		!strings.Contains(got.err, "gpuaas onboarding watch --batch "+batchID) {
 		t.Errorf("%+v", got)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	f.on("stream-onboardings", func(w http.ResponseWriter, r *http.Request) {
+		cancel()
+		held(w, r)
+	})
 	if got := b.runContext(ctx, "onboarding", "watch", "--batch", batchID); got.exit != failure.Interrupted ||
 		!strings.Contains(got.err, "it goes on") {
 		t.Errorf("%+v", got)

@@ -143,10 +143,7 @@ func (a *app) watchSystem(s *session, interval time.Duration) error {
 			if err != nil {
 				return false, err
 			}
-			if err := output.Write(s.Program.Out, output.ClearScreen); err != nil {
-				return false, err
-			}
-			return false, a.showSystem(s, raw)
+			return false, s.DrawWhat(func() error { return a.showSystem(s, raw) })
 		})
 	}
 	last := ""

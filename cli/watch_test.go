@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -42,12 +43,17 @@ func TestWatchList(t *testing.T) {
 	}
 }
 
+var redrawn = regexp.MustCompile(`(\x1b\[\d+A)?\r\x1b\[J`)
+
+// screens are the pictures that were drawn in place.
+func screens(stdout string) []string { return redrawn.Split(stdout, -1)[1:] }
+
 func TestWatchListOnTerminal(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
 	b.around.Terminal = func(io.Writer) bool { return true }
 	got := b.runContext(b.rounds(2), "tenant", "list", "-w")
-	if got.exit != failure.OK || strings.Count(got.stdout, output.ClearScreen) != 2 ||
+	if got.exit != failure.OK || len(screens(got.stdout)) != 2 ||
 		strings.Count(got.stdout, "acme") != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -62,8 +68,7 @@ func TestWatchSystem(t *testing.T) {
 	got := b.runContext(b.rounds(3), "system", "status", "--watch")
 	golden(t, "output/watch-system.golden", got.stdout)
 	b.around.Terminal = func(io.Writer) bool { return true }
-	if got := b.runContext(b.rounds(2), "system", "status", "--watch"); strings.Count(got.stdout,
-		output.ClearScreen) != 2 || got.exit != failure.OK {
+	if got := b.runContext(b.rounds(2), "system", "status", "--watch"); len(screens(got.stdout)) != 2 || got.exit != failure.OK {
 		t.Errorf("%+v", got)
 	}
 }

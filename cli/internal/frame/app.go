@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,8 @@ type App struct {
 		NoHeaders                                  bool
 	}
 	connected *Connection // set once a control plane was chosen; errors name it
+
+	drawn atomic.Int64 // lines of the picture above the cursor
 }
 
 // New begins a run.
@@ -95,6 +98,7 @@ func (a *App) Format() (string, error) {
 
 // Note tells people something beside the output.
 func (a *App) Note(format string, args ...any) {
+	a.drawn.Store(0)
 	_, _ = fmt.Fprintln(a.Program.Err, output.HarmlessLines(fmt.Sprintf(format, args...))) // it is only beside the output
 }
 

@@ -53,6 +53,3 @@ func HarmlessJSON(s string) string {
 	}
 	return b.String()
 }
-
-// ClearScreen puts the cursor into the corner and forgets what was there.
-const ClearScreen = "\x1b[H\x1b[J"

@@ -34,10 +34,7 @@ func List[T any](s *frame.Session, interval time.Duration, columns []table.Colum
 			return false, err
 		}
 		if inPlace {
-			if err := output.Write(s.Program.Out, output.ClearScreen); err != nil {
-				return false, err
-			}
-			return false, frame.PrintList(s.App, columns, raws)
+			return false, s.DrawWhat(func() error { return frame.PrintList(s.App, columns, raws) })
 		}
 		first := shown.seen == nil
 		return false, AppendRows(s, format, columns, shown.pick(raws), first && !s.Flags.NoHeaders)
