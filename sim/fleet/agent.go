@@ -181,7 +181,7 @@ func capabilities() agentwire.Capabilities {
 	return agentwire.Capabilities{
 		Facts: map[string]string{
 			agentwire.FactHandover: "1", agentwire.FactArchitecture: "amd64",
-			"gpu.vendor":           "nvidia", "gpu.architecture": "simulated", "gpu.driver_series": "simulated",
+			"gpu.vendor": "nvidia", "gpu.architecture": "simulated", "gpu.driver_series": "simulated",
 			"compute.runtime": "none", "fabric.type": "ethernet", "container.runtime": "other",
 		},
 		CPUModel: "simulated", CPUs: 128, MemoryBytes: 2 << 40, NUMANodes: 2,
