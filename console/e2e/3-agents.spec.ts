@@ -45,14 +45,14 @@ test('a release is promoted, looked at before its rollout, and stopped where it 
   await main.getByLabel('Channel', { exact: true }).selectOption('candidate')
   await main.getByLabel('Seconds to watch a node').fill('1')
   await main.getByLabel('Reason').fill('tried in the console')
-  await main.getByRole('button', { name: 'Look who is meant' }).click()
+  await main.getByRole('button', { name: 'Preview the nodes' }).click()
   await expect(main.getByRole('list', { name: 'Canaries' }).getByRole('button')).toHaveCount(1)
   await accessible(page, 'a rollout before it begins')
-  await main.getByRole('button', { name: 'Start with 1 node' }).click()
+  await main.getByRole('button', { name: 'Start the rollout to 1 node' }).click()
 
   // The canary fails, and says why; nothing goes on until somebody decides.
   await expect(page).toHaveURL(/\/agents\/rollouts\/[0-9a-f-]{36}/)
-  await expect(main.getByText('It is paused: no further node is begun with')).toBeVisible({ timeout: 300_000 })
+  await expect(main.getByText('It is paused: no further node is updated')).toBeVisible({ timeout: 300_000 })
   await expect(main.getByRole('list', { name: 'Canaries' }).getByRole('button', { name: new RegExp(`^${node.hostname}: failed, `) })).toBeVisible()
   await accessible(page, 'a rollout that is paused')
   await main.getByRole('button', { name: 'Abort …' }).click()

@@ -10,7 +10,7 @@ export default function Agents() {
   return (
     <Page
       title="Agents"
-      lead="Which version of the agent nodes run, which releases there are, and which of them are on their way."
+      lead="Which agent version each node runs, which releases exist, and which are being rolled out."
       actions={
         may('agent_rollout:manage') && (
           <LinkButton look="primary" to="/agents/rollouts/new">

@@ -35,7 +35,7 @@ export function Releases() {
     { key: 'nodes', title: 'Nodes', width: '5rem', align: 'right', cell: (r) => r.nodes },
     { key: 'notes', title: 'Notes', width: 'minmax(10rem,2fr)', cell: (r) => <span title={r.because || r.notes}>{r.because || r.notes}</span> },
     { key: 'uploaded', title: 'Uploaded', width: '8rem', cell: (r) => <When at={r.created_at} /> },
-    ...(manage ? [{ key: 'act', title: 'Do', width: '25rem', cell: (r: Release) => <Acts release={r} onAsk={(verb) => setAsked({ release: r, verb })} /> }] : []),
+    ...(manage ? [{ key: 'act', title: 'Actions', width: '25rem', cell: (r: Release) => <Acts release={r} onAsk={(verb) => setAsked({ release: r, verb })} /> }] : []),
   ]
   return (
     <Card title="Releases">
@@ -45,7 +45,7 @@ export function Releases() {
           of={[
             ...(channels.data?.items ?? []).map((c): [string, React.ReactNode] => [`Channel ${c.channel}`, c.version ? <span key={c.channel} title={c.reason}>{c.version}{c.previous && <span className="text-muted"> (before: {c.previous})</span>}</span> : 'wants no release']),
             ['Oldest that is given', refused.data?.floor.version || 'any'],
-            ['Given to nobody', refused.data?.blocked.map((b) => b.version).join(', ') || 'none is blocked'],
+            ['Blocked versions', refused.data?.blocked.map((b) => b.version).join(', ') || 'none'],
           ]}
         />
         {releases.loading ? (
@@ -81,14 +81,14 @@ function Ask({ asked: { release, verb }, onClose }: { asked: Asked; onClose: () 
   if (verb === 'withdraw') {
     return (
       <ReasonDialog title={`Withdraw ${version}`} does="Withdraw it" danger confirm={version} act={(reason) => got(api.POST('/api/v1/admin/agent-releases/{version}/withdraw', { params: { path: { version } }, body: { reason } }))} onDone={done(`Release ${version} is withdrawn.`)} onClose={onClose}>
-        <p>No node is given it any more, for ever. A channel that wants it goes back to what it wanted before, and rollouts of it pause. Nodes that run it keep it.</p>
+        <p>No node is ever given it again; this cannot be undone. Channels that want it return to the version that they wanted before, and its rollouts pause. Nodes that run it keep it.</p>
       </ReasonDialog>
     )
   }
   if (verb === 'block') {
     return (
       <ReasonDialog title={`Block ${version}`} does="Block it" danger act={(reason) => got(api.POST('/api/v1/admin/agent-versions/block', { body: { version, reason } }))} onDone={done(`Version ${version} is blocked.`)} onClose={onClose}>
-        <p>No node is given it until somebody unblocks it. A channel that wants it goes back to what it wanted before, and rollouts of it pause.</p>
+        <p>No node is given it until somebody unblocks it with gpuaas agent release unblock {version}. Channels that want it return to the version that they wanted before, and its rollouts pause. Nodes that run it keep it.</p>
       </ReasonDialog>
     )
   }

@@ -21,7 +21,7 @@ describe('matters', () => {
     })
     expect(found.map((m) => [m.title, m.to])).toEqual([
       ['1 onboarding is parked', '/onboardings'],
-      ['lab: MAAS does not answer', '/drift'],
+      ['lab: no complete answer from MAAS', '/drift'],
       ['2 nodes are offline', '/nodes'],
     ])
     expect(found[1]?.detail).toBe('no answer')

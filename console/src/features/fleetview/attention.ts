@@ -67,7 +67,7 @@ function ofSites(reconciliation: Known['reconciliation']): Matter[] {
       out.push({ key: `breaker ${site.site_id}`, tone: 'info', title: `${site.name}: nodes are being quarantined`, detail: `An operator confirmed the circuit breaker, which held back ${many(site.breaker.nodes.length, 'node', 'nodes')}.`, to: '/drift', search })
     }
     if (site.stale) {
-      out.push({ key: `unheard ${site.site_id}`, tone: 'warn', title: `${site.name}: MAAS does not answer`, detail: site.last_error?.message ?? 'MAAS has not answered completely for a long time, so drift at this site may go unnoticed.', to: '/drift', search })
+      out.push({ key: `unheard ${site.site_id}`, tone: 'warn', title: `${site.name}: no complete answer from MAAS`, detail: site.last_error?.message ?? 'MAAS has not answered completely for a long time, so drift at this site may go unnoticed.', to: '/drift', search })
     }
   }
   return out

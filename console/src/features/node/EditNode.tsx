@@ -57,7 +57,7 @@ export function EditNode({ node, etag, onClose }: { node: Detail; etag: string; 
           <TextField label="SSH account" value={of.ssh_username} onChange={set('ssh_username')} error={refused.ssh_username} hint="The account that people sign in with. The control plane does not use it." />
           <TextField label="GPUs" type="number" required value={of.gpus_total} onChange={set('gpus_total')} error={refused.gpus_total} />
           <SelectField label="Agent channel" value={of.channel} onChange={set('channel')} options={['unassigned', 'stable', 'candidate', 'pinned']} error={refused.agent_channel} hint="Which releases of the agent it receives." />
-          <TextField label="Desired agent version" value={of.version} onChange={set('version')} error={refused.desired_agent_version} hint="Empty: any." />
+          <TextField label="Desired agent version" value={of.version} onChange={set('version')} error={refused.desired_agent_version} hint="Leave empty to follow the channel." />
           <SelectField label="Update method" value={of.delivery} onChange={set('delivery')} options={['reimage', 'manual_install', 'rebootstrap']} error={refused.desired_delivery_mode} hint="How a new agent version is installed." />
         </div>
         {saving.error && <ProblemNote error={saving.error} />}

@@ -62,7 +62,7 @@ export function Machine({ node, past }: { node: Known; past: boolean }) {
           ['Status', bound?.maas_status ?? (observed ? observed.status || 'MAAS has no such machine' : undefined)],
           ['Power', bound?.maas_power_state ?? observed?.power],
           ['Addresses', observed?.addresses.length ? observed.addresses.join(', ') : undefined],
-          ['Unchanged since', observed ? <span key="o"><When at={observed.seen_at} exactly={past} /> by {observed.provider}</span> : undefined],
+          ['Last change', observed ? <span key="o"><When at={observed.seen_at} exactly={past} />, according to {observed.provider}</span> : undefined],
           ['Differences', observed ? (observed.findings.length ? observed.findings.map(words).join(', ') : 'none') : undefined],
         ]}
       />

@@ -46,8 +46,8 @@ export function NodeCapabilities({ node }: { node: Known }) {
     <div className="grid items-start gap-4 lg:grid-cols-2">
       {(gpus?.length ?? 0) !== node.gpus_total && (
         <div className="lg:col-span-2">
-          <Note tone="warn" title={`The agent found ${gpus?.length ?? 0} GPUs, and the SKU of the node says ${node.gpus_total}`}>
-            Check the driver and the PCI bus of the machine, or correct the SKU. Machines of the virtual lab have no GPUs.
+          <Note tone="warn" title={`The agent found ${gpus?.length ?? 0} GPUs, but ${node.gpus_total} are recorded for this node`}>
+            Check the driver and the PCI bus of the machine. If it really has another number, edit the node. Machines of the virtual lab have no GPUs.
           </Note>
         </div>
       )}

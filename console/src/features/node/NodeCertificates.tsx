@@ -35,7 +35,7 @@ export function NodeCertificates({ node }: { node: Detail }) {
         rowKey={(c) => c.certificate_id}
         more={list.more}
         onOpen={(c) => void navigate({ to: '/certificates/$certificateId', params: { certificateId: c.certificate_id } })}
-        empty={!list.error && <Empty title="No certificates yet">A certificate says what was cleaned and what was not. One is issued after each reset, reimage, retirement and full decommission.</Empty>}
+        empty={!list.error && <Empty title="No certificates yet">A certificate says what was cleaned and what was not. One is issued after each reimage, retirement and full decommission, and a handover receipt after each soft reset.</Empty>}
       />
     </div>
   )

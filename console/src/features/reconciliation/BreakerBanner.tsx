@@ -54,7 +54,7 @@ function OpenBreaker({ site, asOf, onDecide }: { site: SiteOverview; /** When it
       }
     >
       <p>
-        For <Elapsed from={breaker.since} />, reconciliation has wanted to quarantine more nodes at once than is plausible. Either something happened to many machines, or MAAS reports wrong data. It quarantines none of them until an operator decides. Until then, the nodes in service still get new work.
+        For <Elapsed from={breaker.since} />, reconciliation has wanted to quarantine more nodes at once than is plausible. Either something happened to many machines, or MAAS reports wrong data. {decided ? '' : 'It quarantines none of them until an operator decides. Until then, a node whose machine MAAS has released gets no new work; the others still do.'}
       </p>
       {decided && (
         <p className="mt-1">

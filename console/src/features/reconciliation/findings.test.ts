@@ -4,7 +4,7 @@ import { actionOf, choicesFor, ordinal, outcomeOf, resolutionIn, subjectOf } fro
 describe('actionOf', () => {
   it.each([
     [{ status: 'confirmed' }, 'No automatic action.'],
-    [{ status: 'open', action: 'quarantine' }, 'gpuaas will quarantine the node when another check shows the same.'],
+    [{ status: 'open', action: 'quarantine' }, 'gpuaas will quarantine the node if another check shows the same.'],
     [{ status: 'confirmed', action: 'quarantine', withheld: 'the breaker is open' }, 'Not done: gpuaas would quarantine the node, but the breaker is open'],
     [{ status: 'acted', action: 'mark_offline', acted_at: '2026-01-01T00:00:00Z' }, 'The node was marked offline'],
     [{ status: 'acted', action: 'update_host', acted_at: '2026-01-01T00:00:00Z', action_note: 'now 10.0.0.2' }, 'The new address was adopted: now 10.0.0.2'],

@@ -31,7 +31,7 @@ export function actionOf(f: Pick<Finding, 'action' | 'acted_at' | 'action_note' 
   const { doing, done } = does[f.action] ?? { doing: words(f.action), done: `done: ${words(f.action)}` }
   if (f.acted_at) return { tone: 'ok', text: sentence(f.action_note ? `${done}: ${f.action_note}` : done), at: f.acted_at }
   if (f.withheld) return { tone: 'warn', text: `Not done: gpuaas would ${doing}, but ${f.withheld}` }
-  if (f.status === 'open') return { tone: 'info', text: `gpuaas will ${doing} when another check shows the same.` }
+  if (f.status === 'open') return { tone: 'info', text: `gpuaas will ${doing} if another check shows the same.` }
   if (f.status === 'closed') return { tone: 'idle', text: 'It closed before any action was taken.' }
   return { tone: 'info', text: `gpuaas is about to ${doing}.` }
 }

@@ -31,7 +31,7 @@ export default function NewRollout() {
   const releases = useReleases()
   const given = releases.rows.filter((r) => r.status === 'available').map((r) => r.version)
   return (
-    <Page back={<TextLink to="/agents">Agents</TextLink>} title="Roll a release out" lead="A few canaries of every kind come first, then waves. A node counts as done after it was watched with the version. Look first: nothing begins before you have seen who is meant.">
+    <Page back={<TextLink to="/agents">Agents</TextLink>} title="Roll a release out" lead="A few canaries of every kind come first, then waves. A node counts as done after it was watched with the version. Preview first: nothing starts until you have seen which nodes are affected.">
       {releases.error && <ProblemNote error={releases.error} onRetry={releases.retry} />}
       {releases.loading && <Loading what="releases" />}
       {!releases.loading && !releases.error && given.length === 0 && <Empty title="There is no release to give">Build, sign and upload one with the command line: gpuaas agent release build, then gpuaas agent release upload.</Empty>}
@@ -77,19 +77,19 @@ function Form({ versions }: { versions: string[] }) {
             <TextField label="Canaries" type="number" value={draft.canaries} onChange={(canaries) => set({ canaries })} placeholder="5 %" />
             <TextField label="Percent in each later wave" type="number" value={draft.wave} onChange={(wave) => set({ wave })} placeholder="25" />
             <TextField label="Seconds to watch a node" type="number" value={draft.bake} onChange={(bake) => set({ bake })} placeholder="300" />
-            <SelectField label="After too many failures go back" value={draft.goBack} onChange={(v) => set({ goBack: v as Draft['goBack'] })} options={[{ value: 'wave', label: 'the wave' }, { value: 'all', label: 'all' }, { value: 'nobody', label: 'only failed nodes' }]} />
+            <SelectField label="After too many failures, roll back" value={draft.goBack} onChange={(v) => set({ goBack: v as Draft['goBack'] })} options={[{ value: 'wave', label: 'nodes of the current wave' }, { value: 'all', label: 'all updated nodes' }, { value: 'nobody', label: 'only failed nodes' }]} />
             <CheckField label="Approve each wave" value={draft.approve} onChange={(approve) => set({ approve })} />
           </div>
           <ReasonField value={draft.reason} onChange={(reason) => set({ reason })} />
           {!!look.error && <ProblemNote error={look.error} />}
           <div>
             <Button type="submit" look={current ? 'plain' : 'primary'} busy={look.isPending} disabled={draft.reason.trim() === ''}>
-              Look who is meant
+              Preview the nodes
             </Button>
           </div>
         </form>
       </Card>
-      {seen && !current && <Note tone="warn" title="What you see below is out of date">Look again: the request was changed.</Note>}
+      {seen && !current && <Note tone="warn" title="What you see below is out of date">Preview again: you changed the form.</Note>}
       {seen && (
         <>
           <Waves members={seen.view.nodes} told={(wave) => nodesWords(seen.view.nodes.filter((m) => m.wave === wave).length)} chosen={chosen?.node_id} onChoose={setChosen} />
@@ -99,7 +99,7 @@ function Form({ versions }: { versions: string[] }) {
           {current && (
             <div>
               <Button look="primary" busy={start.isPending} disabled={meant === 0} onClick={() => start.mutate(seen.body)}>
-                Start with {nodesWords(meant)}
+                Start the rollout to {nodesWords(meant)}
               </Button>
             </div>
           )}

@@ -51,7 +51,7 @@ function Shown({ rollout: r, problem, onRetry }: { rollout: Rollout; problem: un
       {!!problem && <ProblemNote error={problem} onRetry={onRetry} />}
       {pause.error && <ProblemNote error={pause.error} />}
       {nodes.error && <ProblemNote error={nodes.error} onRetry={nodes.retry} />}
-      {r.paused_because && <Note tone={r.paused_code === 'too_many_failures' ? 'bad' : 'warn'} title={r.status === 'paused' ? 'It is paused: no further node is begun with' : r.status === 'returning' ? 'Nodes in flight come to their end' : 'It was ended'}>{r.paused_because}</Note>}
+      {r.paused_because && <Note tone={r.paused_code === 'too_many_failures' ? 'bad' : 'warn'} title={r.status === 'paused' ? 'It is paused: no further node is updated' : r.status === 'returning' ? (r.paused_code === 'going_back' ? 'Nodes are getting their previous version back' : 'Updates already in progress are being finished') : 'It was ended'}>{r.paused_because}</Note>}
       {nodes.loading ? <Loading what="the nodes of the rollout" /> : <Waves members={nodes.rows} told={(wave) => countWords(r.counts, wave)} chosen={shown?.node_id} onChoose={(m) => setChosen(m.node_id)} />}
       {nodes.more && <Button onClick={nodes.more}>Show more nodes</Button>}
       <div className="grid gap-4 lg:grid-cols-2">
@@ -96,7 +96,7 @@ function PlanCard({ rollout: { target, plan, requested_by } }: { rollout: Rollou
           ['At the same time', `${plan.parallel}; ${plan.max_unavailable} unavailable`],
           ['Watched for', span(plan.bake_seconds ?? 0)],
           ['Pauses', plan.max_failures ? `after more than ${plan.max_failures} failures, or one canary` : 'at the first failure'],
-          ['Then go back', plan.go_back],
+          ['Then roll back', plan.go_back === 'all' ? 'all updated nodes' : plan.go_back === 'nobody' ? 'only failed nodes' : 'nodes of the current wave'],
           ['Rented nodes', plan.rented === 'update' ? 'are updated' : 'are left alone'],
           ['Requested by', requested_by],
         ]}
@@ -108,10 +108,10 @@ function PlanCard({ rollout: { target, plan, requested_by } }: { rollout: Rollou
 type About = { button: string; title: string; does: string; said: string; what: string; danger?: boolean }
 
 const about: Record<Verb, About> = {
-  pause: { button: 'Pause', title: 'Pause the rollout', does: 'Pause', said: 'The rollout is paused.', what: 'No further node is begun with. Nodes in flight come to their end.' },
-  resume: { button: 'Resume …', title: 'Resume the rollout', does: 'Resume', said: 'The rollout goes on.', what: 'The failures that it is paused for do not pause it again; later ones do.' },
-  approve: { button: 'Approve …', title: 'Approve the next wave', does: 'Approve', said: 'The next wave begins.', what: 'Nodes of the next wave are begun with.' },
-  abort: { button: 'Abort …', title: 'Abort the rollout', does: 'Abort', said: 'The rollout is being ended.', what: 'Nodes that have not begun are left alone. Those in flight come to their end, and nodes keep what they have.' },
+  pause: { button: 'Pause', title: 'Pause the rollout', does: 'Pause', said: 'The rollout is paused.', what: 'No further node is updated. Updates already in progress are finished.' },
+  resume: { button: 'Resume …', title: 'Resume the rollout', does: 'Resume', said: 'The rollout continues.', what: 'The rollout continues. Failures so far do not pause it again; new ones do.' },
+  approve: { button: 'Approve …', title: 'Approve the next wave', does: 'Approve', said: 'The next wave starts.', what: 'Updating the next wave starts.' },
+  abort: { button: 'Abort …', title: 'Abort the rollout', does: 'Abort', said: 'The rollout is being ended.', what: 'Nodes not yet updated are left alone. Updates in progress are finished, and nodes keep the version that they have.' },
   back: { button: 'Roll back …', title: 'Send all nodes back', does: 'Roll back', said: 'All nodes go back.', what: 'The rollout ends. All nodes that have the version are given the one before.', danger: true },
 }
 

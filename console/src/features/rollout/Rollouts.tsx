@@ -28,7 +28,7 @@ export function Rollouts() {
       {list.loading ? (
         <Loading what="rollouts" />
       ) : (
-        !list.error && <Table label="Rollouts" columns={columns} rows={list.rows} rowKey={(r) => r.rollout_id} onOpen={(r) => void navigate({ to: pageOf(r) })} more={list.more} empty={<Empty title="Nothing was rolled out yet">A rollout brings a release to a few canaries of every kind first, then to waves of nodes, and back where it does harm.</Empty>} />
+        !list.error && <Table label="Rollouts" columns={columns} rows={list.rows} rowKey={(r) => r.rollout_id} onOpen={(r) => void navigate({ to: pageOf(r) })} more={list.more} empty={<Empty title="Nothing was rolled out yet">A rollout brings a release to a few canaries of every kind first, then to waves of nodes. If too many nodes fail, the rollout pauses, and nodes return to their previous version as its plan says.</Empty>} />
       )}
     </Card>
   )
