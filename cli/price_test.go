@@ -66,7 +66,7 @@ func TestAnExplanationSaysThatNothingIsCharged(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("explain-allocation", answer(200, `{"sku":"h200","nodes":4,"free":2,"filters":[]}`))
 	got := signedIn(t, f).run("allocation", "explain", "--project", "acme/training", "--sku", "h200")
-	if want := "2 of 4 nodes of h200 can be had now.\nnothing is charged for it.\n"; got.exit != 0 || got.stdout != want {
+	if want := "2 of 4 nodes of h200 are free now.\nnothing is charged for it.\n"; got.exit != 0 || got.stdout != want {
 		t.Errorf("%+v", got)
 	}
 }
