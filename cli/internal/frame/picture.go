@@ -50,11 +50,11 @@ func (a *App) Draw(picture string) error {
 }
 
 // DrawWhat draws what a function prints.
-func (a *App) DrawWhat(print func() error) error {
+func (a *App) DrawWhat(show func() error) error {
 	var picture bytes.Buffer
 	out, err, drawn := a.Program.Out, a.Program.Err, a.drawn.Load()
 	a.Program.Out, a.Program.Err = &picture, &picture
-	failed := print()
+	failed := show()
 	a.Program.Out, a.Program.Err = out, err
 	a.drawn.Store(drawn) // notes are part of this picture
 	if failed != nil {

@@ -35,13 +35,13 @@ func TestANoteStaysAboveTheNextPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Note("away")
-	print := func() error {
+	show := func() error {
 		a.Note("so far")
 		_, err := fmt.Fprintln(a.Program.Out, "two")
 		return err
 	}
 	for range 2 {
-		if err := a.DrawWhat(print); err != nil {
+		if err := a.DrawWhat(show); err != nil {
 			t.Fatal(err)
 		}
 	}
