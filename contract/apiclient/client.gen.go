@@ -15062,7 +15062,7 @@ type ListNodesParams struct {
 	// PageSize How many items at most.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// Sort What to sort by; without it, in the order of creation. Nodes never heard of come before all others. What status, status_changed_at and last_agent_contact_at say can change between two pages: a node that moved so may be on both or on neither, so that only the other orders make a complete inventory.
+	// Sort What to sort by; without it, in the order of creation. Nodes never heard of come before all others. By last_agent_contact_at, all pages show the order in which nodes were when the first page was read; nodes that were in contact then are equal, and follow the order of their ids. What status and status_changed_at say can change between two pages: a node that moved so may be on both or on neither, so use another order for a complete inventory.
 	Sort *ListNodesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Order Which way to sort.

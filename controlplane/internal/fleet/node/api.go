@@ -119,6 +119,8 @@ type View struct {
 	Version         int64             `json:"version" doc:"Grows with every change."`
 	CreatedAt       time.Time         `json:"created_at"`
 	UpdatedAt       time.Time         `json:"updated_at"`
+
+	place place
 }
 
 // RootView says who had root on a node.
@@ -173,7 +175,7 @@ func (s *Service) show(n Node) View {
 		CleanAt:    utc(n.CleanAt),
 		Generation: n.Generation,
 		Access:     n.Access(), Root: n.showRoot(), InstalledAt: utc(n.Installation.MadeAt),
-		LastContactAt: utc(n.LastContactAt), Agent: s.showAgent(n), Version: n.Version,
+		LastContactAt: utc(n.LastContactAt), place: n.place, Agent: s.showAgent(n), Version: n.Version,
 		Capabilities: stored[Facts]{n.Capabilities}, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
 	}
 }

@@ -77,6 +77,15 @@ func TestNodesAreSortedThroughoutAllPages(t *testing.T) {
 			schedulable = false, status_changed_at = '2026-03-04T05:06:07.123456Z'::timestamptz - make_interval(mins => i % 5), created_at = clock_timestamp() - make_interval(hours => i % 4)
 		FROM (SELECT id AS n, row_number() OVER (ORDER BY id)::int AS i FROM nodes) numbered WHERE n = id`)
 	w.exec(t, `DELETE FROM node_contacts WHERE node_id IN (SELECT id FROM nodes ORDER BY id LIMIT 9)`)
+	w.exec(t, `UPDATE node_contacts SET last_contact_at = clock_timestamp() - make_interval(hours => i % 6)
+		FROM (SELECT id AS n, row_number() OVER (ORDER BY id)::int AS i FROM nodes) numbered WHERE n = node_id`)
+	inContact := time.Now().Add(-time.Minute)
+	heard := func(n listedNode) time.Time { // those that are in contact are equal
+		if n.LastContactAt.After(inContact) {
+			return inContact
+		}
+		return n.LastContactAt
+	}
 	for sort, compare := range map[string]func(a, b listedNode) int{
 		"":                      func(listedNode, listedNode) int { return 0 },
 		"hostname":              func(a, b listedNode) int { return strings.Compare(a.Hostname, b.Hostname) },
@@ -85,7 +94,7 @@ func TestNodesAreSortedThroughoutAllPages(t *testing.T) {
 		"region_code":           func(a, b listedNode) int { return strings.Compare(a.RegionCode, b.RegionCode) },
 		"status_changed_at":     func(a, b listedNode) int { return a.StatusChangedAt.Compare(b.StatusChangedAt) },
 		"created_at":            func(a, b listedNode) int { return a.CreatedAt.Compare(b.CreatedAt) },
-		"last_agent_contact_at": func(a, b listedNode) int { return a.LastContactAt.Compare(b.LastContactAt) },
+		"last_agent_contact_at": func(a, b listedNode) int { return heard(a).Compare(heard(b)) },
 	} {
 		for order, direction := range map[string]int{"": 1, "asc": 1, "desc": -1} {
 			query := url.Values{"page_size": {"7"}}
@@ -106,6 +115,50 @@ func TestNodesAreSortedThroughoutAllPages(t *testing.T) {
 				t.Errorf("by %q %s: %d nodes, %d of them different, in order: %v", sort, order, len(got), len(seen), inOrder)
 			}
 		}
+	}
+}
+
+// While somebody goes from page to page, agents call, others fall silent, return or call for the
+// first time: each node is on one page, where it was when the first page was read.
+func TestNodesByLastContactStayWhereTheyWere(t *testing.T) {
+	for _, order := range []string{"asc", "desc"} {
+		t.Run(order, func(t *testing.T) {
+			w := newWorld(t)
+			nodes := w.fill(t, 12)
+			for i, n := range nodes[:4] {
+				w.silent(t, n, 60*(i+1))
+			}
+			never := nodes[4]
+			w.exec(t, `DELETE FROM node_contacts WHERE node_id = $1`, never.String())
+			var got []id.Node
+			query := "page_size=1&sort=last_agent_contact_at&order=" + order + "&cursor="
+			for cursor := ""; ; {
+				page := w.listed(t, query+cursor)
+				for _, n := range page.Items {
+					got = append(got, n.NodeID)
+				}
+				if cursor = page.NextCursor; cursor == "" {
+					break
+				}
+				for i, n := range nodes {
+					if n == never && w.count(t, `SELECT count(*) FROM node_contacts WHERE node_id = $1`, n.String()) == 0 {
+						w.exec(t, `INSERT INTO node_contacts (node_id, last_contact_at, silent_from, silent_until)
+							VALUES ($1, clock_timestamp(), 'epoch', clock_timestamp())`, n.String())
+					}
+					if i != len(nodes)-1 { // the last one is silent from now on
+						w.service.Contacts().Note(n)
+					}
+				}
+				w.flush(t)
+			}
+			want := append([]id.Node{never, nodes[3], nodes[2], nodes[1], nodes[0]}, nodes[5:]...)
+			if order == "desc" {
+				slices.Reverse(want)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d nodes in the order\n%v, want\n%v", len(got), got, want)
+			}
+		})
 	}
 }
 
@@ -135,6 +188,7 @@ func TestACursorBelongsToItsOrder(t *testing.T) {
 	for name, position := range map[string]any{
 		"no node": object{"s": "hostname", "w": "n1"}, "null": object{"s": "hostname", "n": nil}, "a list": []string{"n1"},
 		"not an id": object{"s": "hostname", "n": "x"},
+		"a moment":  object{"s": "hostname", "w": "n1", "n": id.New[id.Node](), "t": time.Now()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.call(t, http.MethodGet, "?sort=hostname&cursor="+httpapi.EncodeCursor(position), "", nil).Wants(t,

@@ -123,6 +123,7 @@ type Node struct {
 	// LastContactAt is when the agent last called, to a few seconds. It is nil
 	// if it never called, and in the results of commands.
 	LastContactAt   *time.Time `json:"-"`
+	place           place      // where it stands in a listing by last contact
 	verifiersWanted int64
 	channelWants    string // the release that its channel wants
 }

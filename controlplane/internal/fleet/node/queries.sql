@@ -35,15 +35,22 @@ SELECT * FROM nodes WHERE id = $1 FOR NO KEY UPDATE;
 -- The sort column is either a text or a time; the other one is then the same
 -- for all rows, and ids decide among equals. If the order is that of ids alone,
 -- floor lets the index skip the earlier pages. Contacts are joined only to sort
--- by them; for the nodes of one page they are looked up.
+-- by them; for the nodes of one page they are looked up. Agents call all the time,
+-- so contacts are sorted as they were at one moment, which all pages share: a
+-- silence that ended after it still counts, and whoever called shortly before it
+-- is equal to the others who did.
 SELECT sqlc.embed(n), COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
-    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants,
+    t.as_of::timestamptz AS as_of, k.moment::timestamptz AS moment
 FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel LEFT JOIN node_contacts c ON c.node_id = n.id AND sqlc.arg(sort)::text = 'last_agent_contact_at'
+CROSS JOIN LATERAL (SELECT COALESCE(sqlc.narg(as_of)::timestamptz, statement_timestamp() - make_interval(secs => sqlc.arg(settled_seconds)::float8)) AS as_of) t
+CROSS JOIN LATERAL (SELECT CASE WHEN c.silent_until > t.as_of THEN c.silent_from ELSE COALESCE(c.last_contact_at, 'epoch') END AS heard) s
 CROSS JOIN LATERAL (SELECT
     (CASE sqlc.arg(sort)::text WHEN 'hostname' THEN n.hostname WHEN 'status' THEN n.status WHEN 'sku' THEN n.sku_id
         WHEN 'region_code' THEN n.region_code ELSE '' END) COLLATE "C" AS words,
     CASE sqlc.arg(sort)::text WHEN 'status_changed_at' THEN n.status_changed_at WHEN 'created_at' THEN n.created_at
-        WHEN 'last_agent_contact_at' THEN COALESCE(c.last_contact_at, 'epoch') ELSE 'epoch' END AS moment,
+        WHEN 'last_agent_contact_at' THEN CASE WHEN s.heard > t.as_of - make_interval(secs => sqlc.arg(gap_seconds)::float8) THEN t.as_of ELSE s.heard END
+        ELSE 'epoch' END AS moment,
     n.reported_agent_version IN ('', 'dev') OR n.reported_agent_commit IN ('unknown', '') AS unknown_build) k
 CROSS JOIN LATERAL (SELECT CASE
     WHEN n.reported_agent_version = '' THEN 'unknown'
@@ -307,7 +314,8 @@ SELECT session_id, previous_session, refused_session,
 FROM node_contacts WHERE node_id = $1 FOR NO KEY UPDATE;
 
 -- name: InsertContact :exec
-INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, clock_timestamp()) ON CONFLICT (node_id) DO NOTHING;
+INSERT INTO node_contacts (node_id, last_contact_at, silent_from, silent_until)
+VALUES ($1, clock_timestamp(), 'epoch', clock_timestamp()) ON CONFLICT (node_id) DO NOTHING;
 
 -- name: SetSession :exec
 UPDATE node_contacts SET session_id = $2, previous_session = $3, refused_session = $4 WHERE node_id = $1;
@@ -326,7 +334,11 @@ WITH heard AS (
     UPDATE node_contacts c SET
         last_contact_at = h.at,
         recovering_since = CASE WHEN h.at - c.last_contact_at > make_interval(secs => sqlc.arg(gap_seconds)::float8)
-            THEN h.at ELSE c.recovering_since END
+            THEN h.at ELSE c.recovering_since END,
+        silent_from = CASE WHEN h.at - c.last_contact_at > make_interval(secs => sqlc.arg(gap_seconds)::float8)
+            THEN c.last_contact_at ELSE c.silent_from END,
+        silent_until = CASE WHEN h.at - c.last_contact_at > make_interval(secs => sqlc.arg(gap_seconds)::float8)
+            THEN h.at ELSE c.silent_until END
     FROM (SELECT u.node_id, clock_timestamp() - make_interval(secs => u.age) AS at
           FROM (SELECT unnest(sqlc.arg(nodes)::uuid[]) AS node_id, unnest(sqlc.arg(ages)::float8[]) AS age) u) h
     WHERE c.node_id = h.node_id AND c.last_contact_at < h.at

@@ -130,3 +130,6 @@ func (s Settings) gap() time.Duration { return min(s.OfflineAfter, 90*time.Secon
 
 // deaf is how long after the last flush of any process silence stops counting.
 func (s Settings) deaf() time.Duration { return 6 * s.FlushEvery }
+
+// settled is after how long every call of an agent has been written.
+func (s Settings) settled() time.Duration { return 2 * s.FlushEvery }

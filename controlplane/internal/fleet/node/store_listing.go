@@ -69,8 +69,13 @@ type Position struct {
 	Order  Order
 	Words  string
 	Moment time.Time
-	Node   id.Node // zero: at the beginning
+	AsOf   time.Time // the moment whose contacts are sorted; only by last contact
+	Node   id.Node   // zero: at the beginning
 }
+
+// place is where a node stands in a listing by last contact: heard of at a moment, as it was known
+// at another one. Agents call all the time; nodes would move from page to page otherwise.
+type place struct{ heard, asOf time.Time }
 
 // never stands for a time that is not set. It sorts before all others.
 var never = time.Unix(0, 0).UTC()
@@ -92,9 +97,7 @@ func (o Order) position(v View) Position {
 	case ByCreatedAt:
 		p.Moment = v.CreatedAt
 	case ByLastContactAt:
-		if v.LastContactAt != nil {
-			p.Moment = *v.LastContactAt
-		}
+		p.Moment, p.AsOf = v.place.heard, v.place.asOf
 	case Unsorted:
 	}
 	return p
@@ -106,6 +109,7 @@ type positionWire struct {
 	Descending bool      `json:"d,omitempty"`
 	Words      string    `json:"w,omitempty"`
 	Moment     time.Time `json:"m,omitzero"`
+	AsOf       time.Time `json:"t,omitzero"`
 	Node       id.Node   `json:"n"`
 }
 
@@ -116,7 +120,7 @@ func (p Position) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(positionWire{
 		By: p.Order.By, Descending: p.Order.Descending, Words: p.Words, Moment: p.Moment,
-		Node: p.Node,
+		AsOf: p.AsOf, Node: p.Node,
 	})
 }
 
@@ -130,10 +134,11 @@ func (p *Position) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
-	if (Order{By: w.By, Descending: w.Descending}) != p.Order || w.Node.IsZero() {
+	if (Order{By: w.By, Descending: w.Descending}) != p.Order || w.Node.IsZero() ||
+		w.AsOf.IsZero() == (w.By == ByLastContactAt) {
 		return errors.New("is of another order")
 	}
-	p.Words, p.Moment, p.Node = w.Words, w.Moment, w.Node
+	p.Words, p.Moment, p.AsOf, p.Node = w.Words, w.Moment, w.AsOf, w.Node
 	return nil
 }
 
@@ -157,7 +162,12 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 		Schedulable:    f.Schedulable,
 		OnboardingMode: optional(f.Mode),
 		Drift:          optional(f.Drift), Agent: optional(f.Agent), Held: f.Held, Tainted: f.Tainted, Now: s.now(),
-		AgentVersion: optional(f.AgentVersion), AgentChannel: optional(f.AgentChannel), PageSize: page.Limit,
+		AgentVersion: optional(f.AgentVersion), AgentChannel: optional(f.AgentChannel),
+		SettledSeconds: s.settings.settled().Seconds(), GapSeconds: s.settings.gap().Seconds(),
+		PageSize: page.Limit,
+	}
+	if !after.AsOf.IsZero() {
+		params.AsOf = &after.AsOf
 	}
 	if len(f.Labels) > 0 {
 		labels, err := labelsOf(f.Labels)
@@ -183,6 +193,7 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 	for i, r := range rows {
 		out[i] = nodeFrom(r.Node)
 		out[i].verifiersWanted, out[i].channelWants = r.VerifiersWanted, r.ChannelWants
+		out[i].place = place{heard: r.Moment, asOf: r.AsOf}
 		if !r.LastContactAt.Equal(never) {
 			out[i].LastContactAt = &rows[i].LastContactAt
 		}

@@ -553,7 +553,11 @@ WITH heard AS (
     UPDATE node_contacts c SET
         last_contact_at = h.at,
         recovering_since = CASE WHEN h.at - c.last_contact_at > make_interval(secs => $3::float8)
-            THEN h.at ELSE c.recovering_since END
+            THEN h.at ELSE c.recovering_since END,
+        silent_from = CASE WHEN h.at - c.last_contact_at > make_interval(secs => $3::float8)
+            THEN c.last_contact_at ELSE c.silent_from END,
+        silent_until = CASE WHEN h.at - c.last_contact_at > make_interval(secs => $3::float8)
+            THEN h.at ELSE c.silent_until END
     FROM (SELECT u.node_id, clock_timestamp() - make_interval(secs => u.age) AS at
           FROM (SELECT unnest($4::uuid[]) AS node_id, unnest($5::float8[]) AS age) u) h
     WHERE c.node_id = h.node_id AND c.last_contact_at < h.at
@@ -874,7 +878,8 @@ func (q *Queries) InsertCertificate(ctx context.Context, arg InsertCertificatePa
 }
 
 const insertContact = `-- name: InsertContact :exec
-INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, clock_timestamp()) ON CONFLICT (node_id) DO NOTHING
+INSERT INTO node_contacts (node_id, last_contact_at, silent_from, silent_until)
+VALUES ($1, clock_timestamp(), 'epoch', clock_timestamp()) ON CONFLICT (node_id) DO NOTHING
 `
 
 func (q *Queries) InsertContact(ctx context.Context, nodeID id.Node) error {
@@ -1174,55 +1179,62 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 
 const listNodes = `-- name: ListNodes :many
 SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
-    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants,
+    t.as_of::timestamptz AS as_of, k.moment::timestamptz AS moment
 FROM nodes n LEFT JOIN agent_channels h ON h.channel = n.agent_channel LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
+CROSS JOIN LATERAL (SELECT COALESCE($2::timestamptz, statement_timestamp() - make_interval(secs => $3::float8)) AS as_of) t
+CROSS JOIN LATERAL (SELECT CASE WHEN c.silent_until > t.as_of THEN c.silent_from ELSE COALESCE(c.last_contact_at, 'epoch') END AS heard) s
 CROSS JOIN LATERAL (SELECT
     (CASE $1::text WHEN 'hostname' THEN n.hostname WHEN 'status' THEN n.status WHEN 'sku' THEN n.sku_id
         WHEN 'region_code' THEN n.region_code ELSE '' END) COLLATE "C" AS words,
     CASE $1::text WHEN 'status_changed_at' THEN n.status_changed_at WHEN 'created_at' THEN n.created_at
-        WHEN 'last_agent_contact_at' THEN COALESCE(c.last_contact_at, 'epoch') ELSE 'epoch' END AS moment,
+        WHEN 'last_agent_contact_at' THEN CASE WHEN s.heard > t.as_of - make_interval(secs => $4::float8) THEN t.as_of ELSE s.heard END
+        ELSE 'epoch' END AS moment,
     n.reported_agent_version IN ('', 'dev') OR n.reported_agent_commit IN ('unknown', '') AS unknown_build) k
 CROSS JOIN LATERAL (SELECT CASE
     WHEN n.reported_agent_version = '' THEN 'unknown'
-    WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= $2::timestamptz THEN 'certificate_only_repair_needed'
+    WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= $5::timestamptz THEN 'certificate_only_repair_needed'
     WHEN k.unknown_build OR COALESCE(NULLIF(n.desired_agent_version, ''), h.version, '') NOT IN ('', n.reported_agent_version) THEN 'version_drift'
     WHEN n.verifier_version < (SELECT version FROM verifier_sets) THEN 'config_drift'
     ELSE 'in_sync' END AS drift) a
-WHERE n.id > $3::uuid
-  AND (cardinality($4::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY($4::text[]))
-  AND ($5::text IS NULL OR n.sku_id = $5)
-  AND ($6::text IS NULL OR n.region_code = $6)
-  AND ($7::text IS NULL OR n.rack = $7)
-  AND ($8::text IS NULL OR n.pool = $8)
-  AND ($9::jsonb IS NULL OR n.labels @> $9::jsonb)
-  AND ($10::text IS NULL OR starts_with(n.hostname, $10))
-  AND ($11::boolean IS NULL OR n.schedulable = $11)
-  AND ($12::text IS NULL OR n.onboarding_mode = $12)
-  AND ($13::text IS NULL OR strpos(n.hostname, $13) > 0 OR strpos(lower(n.host), $13) > 0
-    OR starts_with(n.id::text, $13))
-  AND ($14::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $14::uuid)
-    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $14::uuid AND o.completed_at IS NULL
+WHERE n.id > $6::uuid
+  AND (cardinality($7::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY($7::text[]))
+  AND ($8::text IS NULL OR n.sku_id = $8)
+  AND ($9::text IS NULL OR n.region_code = $9)
+  AND ($10::text IS NULL OR n.rack = $10)
+  AND ($11::text IS NULL OR n.pool = $11)
+  AND ($12::jsonb IS NULL OR n.labels @> $12::jsonb)
+  AND ($13::text IS NULL OR starts_with(n.hostname, $13))
+  AND ($14::boolean IS NULL OR n.schedulable = $14)
+  AND ($15::text IS NULL OR n.onboarding_mode = $15)
+  AND ($16::text IS NULL OR strpos(n.hostname, $16) > 0 OR strpos(lower(n.host), $16) > 0
+    OR starts_with(n.id::text, $16))
+  AND ($17::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $17::uuid)
+    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $17::uuid AND o.completed_at IS NULL
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
-  AND ($15::text IS NULL OR n.reported_agent_version = $15)
-  AND ($16::text IS NULL OR n.agent_channel = $16)
-  AND ($17::text IS NULL OR $17::text = a.drift)
-  AND ($18::text IS NULL OR $18::text = CASE
+  AND ($18::text IS NULL OR n.reported_agent_version = $18)
+  AND ($19::text IS NULL OR n.agent_channel = $19)
+  AND ($20::text IS NULL OR $20::text = a.drift)
+  AND ($21::text IS NULL OR $21::text = CASE
     WHEN node_is(n.status, 'out') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
-  AND ($19::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $19)
-  AND ($20::boolean IS NULL
-    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $20)
-  AND (NOT $21::boolean OR CASE WHEN $22::boolean
-    THEN (k.words, k.moment, n.id) < ($23::text, $24::timestamptz, $25::uuid)
-    ELSE (k.words, k.moment, n.id) > ($23::text, $24::timestamptz, $25::uuid) END)
-ORDER BY CASE WHEN NOT $22::boolean THEN k.words END, CASE WHEN NOT $22::boolean THEN k.moment END,
-    CASE WHEN NOT $22::boolean THEN n.id END,
-    CASE WHEN $22::boolean THEN k.words END DESC, CASE WHEN $22::boolean THEN k.moment END DESC,
-    CASE WHEN $22::boolean THEN n.id END DESC
-LIMIT $26
+  AND ($22::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $22)
+  AND ($23::boolean IS NULL
+    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $23)
+  AND (NOT $24::boolean OR CASE WHEN $25::boolean
+    THEN (k.words, k.moment, n.id) < ($26::text, $27::timestamptz, $28::uuid)
+    ELSE (k.words, k.moment, n.id) > ($26::text, $27::timestamptz, $28::uuid) END)
+ORDER BY CASE WHEN NOT $25::boolean THEN k.words END, CASE WHEN NOT $25::boolean THEN k.moment END,
+    CASE WHEN NOT $25::boolean THEN n.id END,
+    CASE WHEN $25::boolean THEN k.words END DESC, CASE WHEN $25::boolean THEN k.moment END DESC,
+    CASE WHEN $25::boolean THEN n.id END DESC
+LIMIT $29
 `
 
 type ListNodesParams struct {
 	Sort           string
+	AsOf           *time.Time
+	SettledSeconds float64
+	GapSeconds     float64
 	Now            time.Time
 	Floor          string
 	Statuses       []string
@@ -1255,15 +1267,23 @@ type ListNodesRow struct {
 	LastContactAt   time.Time
 	VerifiersWanted int64
 	ChannelWants    string
+	AsOf            time.Time
+	Moment          time.Time
 }
 
 // The sort column is either a text or a time; the other one is then the same
 // for all rows, and ids decide among equals. If the order is that of ids alone,
 // floor lets the index skip the earlier pages. Contacts are joined only to sort
-// by them; for the nodes of one page they are looked up.
+// by them; for the nodes of one page they are looked up. Agents call all the time,
+// so contacts are sorted as they were at one moment, which all pages share: a
+// silence that ended after it still counts, and whoever called shortly before it
+// is equal to the others who did.
 func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNodesRow, error) {
 	rows, err := q.db.Query(ctx, listNodes,
 		arg.Sort,
+		arg.AsOf,
+		arg.SettledSeconds,
+		arg.GapSeconds,
 		arg.Now,
 		arg.Floor,
 		arg.Statuses,
@@ -1353,6 +1373,8 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 			&i.ChannelWants,
+			&i.AsOf,
+			&i.Moment,
 		); err != nil {
 			return nil, err
 		}
