@@ -451,7 +451,8 @@ func TestAWebhookWithKindsOfBeforeCanBeDisabled(t *testing.T) {
 	if err != nil || off.DisabledReason == "" {
 		t.Fatalf("%+v, %v", off, err)
 	}
-	_, err = w.hooks.Update(w.ctx, h.Project, h.ID, off.Version, webhook.Change{Kinds: &[]string{"billing.*", "payments.*"}})
+	more := webhook.Change{Kinds: &[]string{"billing.*", "payments.*"}}
+	_, err = w.hooks.Update(w.ctx, h.Project, h.ID, off.Version, more)
 	if fault.CodeOf(err) != "webhook_invalid" {
 		t.Errorf("another such kind: %v", err)
 	}
