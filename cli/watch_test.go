@@ -68,7 +68,8 @@ func TestWatchSystem(t *testing.T) {
 	got := b.runContext(b.rounds(3), "system", "status", "--watch")
 	golden(t, "output/watch-system.golden", got.stdout)
 	b.around.Terminal = func(io.Writer) bool { return true }
-	if got := b.runContext(b.rounds(2), "system", "status", "--watch"); len(screens(got.stdout)) != 2 || got.exit != failure.OK {
+	got = b.runContext(b.rounds(2), "system", "status", "--watch")
+	if len(screens(got.stdout)) != 2 || got.exit != failure.OK {
 		t.Errorf("%+v", got)
 	}
 }
