@@ -238,9 +238,9 @@ func contents(t *testing.T, db *pgx.Conn) map[string]string {
 		case "audit_logs", "rate_allowances", "node_trust", "pruning", "billing_checks":
 			continue
 		}
-		var digest string
+		var digest string // without the hourly review of keys
 		err := db.QueryRow(t.Context(), fmt.Sprintf(
-			"SELECT count(*) || ' rows ' || coalesce(md5(string_agg(row, ';' ORDER BY row)), '') FROM (SELECT (to_jsonb(x) - 'last_used_at')::text AS row FROM %s x) y",
+			"SELECT count(*) || ' rows ' || coalesce(md5(string_agg(row, ';' ORDER BY row)), '') FROM (SELECT (to_jsonb(x) - 'last_used_at')::text AS row FROM %s x) y WHERE row !~ 'allocation-keys-review-[0-9]{10}\"'",
 			pgx.Identifier{table}.Sanitize())).Scan(&digest)
 		if err != nil {
 			t.Fatalf("read table %s: %v", table, err)
