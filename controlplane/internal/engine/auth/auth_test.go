@@ -127,9 +127,8 @@ func TestOperatorHoldsNothingAboutPeopleSignersAndSecrets(t *testing.T) {
 			}
 		// Credentials lie in sites, prices in SKUs, and what nodes do as root in definitions
 		// and releases.
-		case "agent_release", "billing", "operation", "operation_definition", "operation_policy", "project", "site", "sku",
-			"tenant",
-			"usage":
+		case "agent_release", "artifact", "artifact_trust", "billing", "operation", "operation_definition",
+			"operation_policy", "project", "site", "sku", "tenant", "usage":
 			if auth.Grants(auth.Operator, p) != (verb == "read") {
 				t.Errorf("an operator holding %s is %t", p, verb != "read")
 			}

@@ -300,7 +300,7 @@ func TestAVersionThatHangsAfterItsReportIsCaught(t *testing.T) {
 		w.takes[n] = "hangs"
 	}
 	r := w.run(w.begin(rollout.Plan{Canaries: 2}).ID, false)
-	if r.PausedCode != "too_many_failures" || !strings.Contains(r.PausedBecause, "not heard") || w.with(version) != 2 {
+	if r.PausedCode != "too_many_failures" || !strings.Contains(r.PausedBecause, "not reporting") || w.with(version) != 2 {
 		t.Errorf("%s %q, %d nodes have the version", r.Status, r.PausedBecause, w.with(version))
 	}
 }
