@@ -119,7 +119,7 @@ func TestTheOrderOfASilentNodeEndsWithItsFailure(t *testing.T) {
 	w := newWorld(t, 3)
 	w.hung[w.nodes[0]] = true
 	r := w.run(w.begin(rollout.Plan{Canaries: 1, NodeSeconds: int64(2 * time.Minute / time.Second)}).ID, false)
-	if r.PausedCode != "too_many_failures" || !strings.Contains(r.PausedBecause, "stopped reporting") {
+	if r.PausedCode != "too_many_failures" || !strings.Contains(r.PausedBecause, "did not report") {
 		t.Fatalf("%s %q", r.Status, r.PausedBecause)
 	}
 	delete(w.hung, w.nodes[0])
