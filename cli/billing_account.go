@@ -211,6 +211,7 @@ func (a *app) termsCommand() *cobra.Command {
 				}
 				type terms = apiclient.AccountTermsView
 				return frame.Show(s.Session, []table.Column[terms]{
+					{Title: "ALLOCATION", Text: func(v terms) string { return v.AllocationId.String() }},
 					{Title: "SKU", Text: func(v terms) string { return v.Sku }},
 					{Title: "BASIS", Text: func(v terms) string { return string(v.Basis) }},
 					{Title: "UNIT-HOUR", Text: func(v terms) string {

@@ -38,7 +38,8 @@ const (
 func focusTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 // span is the time of a charge. Times are cut to the second, so that charges which follow
-// each other still do; what lies within a second is shown as that second.
+// each other still do; what lies within a second is shown as that second, which the charge
+// that follows may have, too.
 func (r focusRow) span(from, to time.Time) {
 	from, to = from.Truncate(time.Second), to.Truncate(time.Second)
 	if !to.After(from) {
@@ -87,6 +88,7 @@ func (d Document) focusRows() ([]focusRow, error) {
 		if err != nil {
 			return nil, err
 		}
+		r["InvoiceDetailId"] = d.detailOf(l)
 		d.cost(r, l.UsageMinor)
 		r["ChargeCategory"], r["ChargeDescription"] = focusUsage, "Use of "+l.SKU
 		r.span(l.From, l.To)
@@ -107,7 +109,7 @@ func (d Document) focusRows() ([]focusRow, error) {
 		}
 		d.cost(r, -relief.AmountMinor)
 		r["ChargeCategory"], r["ChargeDescription"] = focusCredit, cell(relief.Reason)
-		r["x_EntryId"] = relief.EntryID.String()
+		r["x_EntryId"], r["InvoiceDetailId"] = relief.EntryID.String(), d.detail(relief.EntryID.String())
 		r.span(relief.From, relief.To)
 		if relief.Late {
 			r["ChargeClass"], r["x_Late"] = focusCorrection, "true"
@@ -128,22 +130,33 @@ func (d Document) focusRows() ([]focusRow, error) {
 			r["ChargeCategory"] = focusCredit
 		}
 		r["ChargeDescription"], r["x_EntryId"] = cell(m.Reason), m.EntryID.String()
+		r["InvoiceDetailId"] = d.detail(m.EntryID.String())
 		r.span(*m.From, *m.To)
 		rows = append(rows, r)
-	}
-	for i, r := range rows {
-		r["InvoiceDetailId"] = detail(r["InvoiceId"], i)
 	}
 	return rows, nil
 }
 
-// detail names a row of an invoice, for ever: a statement that was issued, and so the order
-// of its rows, never changes. FOCUS: what is on no invoice has none.
-func detail(invoice string, row int) string {
-	if invoice == "" {
+// detail names a row by what it is about, so that it has that name for ever, whatever other
+// rows a later release adds. FOCUS: what is on no invoice has none.
+func (d Document) detail(of ...string) string {
+	if d.Draft {
 		return ""
 	}
-	return fmt.Sprintf("%s-%d", invoice, row+1)
+	return strings.Join(append([]string{d.Label}, of...), "/")
+}
+
+// detailOf names the row of a line: an allocation has one per price in a month, and of each
+// another one for what came late.
+func (d Document) detailOf(l Line) string {
+	of := []string{l.AllocationID.String()}
+	if l.PriceID != nil {
+		of = append(of, l.PriceID.String())
+	}
+	if l.Late {
+		of = append(of, "late")
+	}
+	return d.detail(of...)
 }
 
 // contracted is the price of a unit for an hour after the discount.
