@@ -10,6 +10,7 @@ type RegistriesConfig struct {
 	AllowedNetworks   []string `koanf:"allowed_networks" doc:"networks that hold registries although they are not public, such as 10.1.0.0/16"`
 	ForbiddenNetworks []string `koanf:"forbidden_networks" doc:"networks in which no registry is asked, such as 198.51.100.0/24, even where allowed_networks holds them"`
 	ForbiddenHosts    []string `koanf:"forbidden_hosts" doc:"names that are never asked as registries, with all names below them, such as gpuaas.example.com"`
+	SendTo            []string `koanf:"send_to" doc:"hosts, as host:port, in allowed_networks to which registries may send for tokens and bytes; all others that they name must be public"`
 	PlainHTTP         []string `koanf:"plain_http" doc:"registries, as host:port, that are asked without TLS"`
 }
 
@@ -26,9 +27,13 @@ func (c RegistriesConfig) check(bad func(string, string, ...any)) {
 				"registries.forbidden_networks", host)
 		}
 	}
-	for _, host := range c.PlainHTTP {
-		if !registryHost.MatchString(host) {
-			bad("registries.plain_http", "%q is not a host such as registry.local:5000", host)
+	hosts := func(name string, all []string) {
+		for _, host := range all {
+			if !registryHost.MatchString(host) {
+				bad(name, "%q is not a host such as registry.local:5000", host)
+			}
 		}
 	}
+	hosts("registries.plain_http", c.PlainHTTP)
+	hosts("registries.send_to", c.SendTo)
 }

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"gpuaas/controlplane/internal/adapter/guard"
 	"gpuaas/controlplane/internal/adapter/registry"
@@ -25,12 +26,14 @@ func (p *parts) registerOperations(api *httpapi.API) {
 func (p *parts) newRuns() {
 	p.policies = policy.New(p.db)
 	allowed, _ := networks(p.cfg.Registries.AllowedNetworks) // validated
-	forbidden, _ := networks(p.cfg.Registries.ForbiddenNetworks)
+	// What webhooks never reach, registries do not reach either: tenants name both.
+	forbidden, _ := networks(slices.Concat(p.cfg.Registries.ForbiddenNetworks, p.cfg.Webhooks.ForbiddenNetworks))
 	p.artifacts = artifact.New(p.db, registry.New(registry.Config{
 		Guard: guard.Config{
-			Allowed: allowed, Forbidden: forbidden, ForbiddenHosts: p.cfg.Registries.ForbiddenHosts,
+			Allowed: allowed, Forbidden: forbidden,
+			ForbiddenHosts: slices.Concat(p.cfg.Registries.ForbiddenHosts, p.cfg.Webhooks.ForbiddenHosts),
 		},
-		PlainHTTP: p.cfg.Registries.PlainHTTP,
+		PlainHTTP: p.cfg.Registries.PlainHTTP, SendTo: p.cfg.Registries.SendTo,
 	}))
 	p.operations = operation.New(operation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Artifacts: p.artifacts,

@@ -39,8 +39,11 @@ const (
 )
 
 const (
-	// maxManifest is how much of a manifest, or of one page of referrers, is read.
-	maxManifest = 4 << 20
+	maxManifest = 1 << 20 // how much of a manifest is read
+	// maxPage is how much of one page of referrers is read: as structures they need much
+	// more memory than as text.
+	maxPage  = 256 << 10
+	maxPages = 100
 	// MaxReferrers is how many referrers of an artifact are looked at.
 	MaxReferrers = 10_000
 	patience     = 20 * time.Second
@@ -52,23 +55,46 @@ type Config struct {
 	Guard guard.Config
 	// PlainHTTP are hosts, with their ports, that are asked without TLS.
 	PlainHTTP []string
-	Roots     *x509.CertPool // nil: those of the system
+	// SendTo are hosts, with their ports, to which registries may send for tokens and bytes
+	// although they are not public.
+	SendTo []string
+	Roots  *x509.CertPool // nil: those of the system
 }
 
 // Client reads from registries. Any number of calls may run side by side.
 type Client struct {
-	plain map[string]bool
-	http  *http.Client
-	guard *guard.Guard
+	plain  map[string]bool
+	sendTo map[string]bool
+	own    *http.Transport // to where the registry itself may be
+	public *http.Transport // to where it sends
+	guard  *guard.Guard
 }
 
 // New makes a client. It connects to nothing.
 func New(cfg Config) *Client {
-	c := &Client{plain: map[string]bool{}, guard: guard.New(cfg.Guard)}
+	c := &Client{plain: map[string]bool{}, sendTo: map[string]bool{}, guard: guard.New(cfg.Guard)}
 	for _, host := range cfg.PlainHTTP {
 		c.plain[host] = true
 	}
-	c.http = &http.Client{
+	for _, host := range cfg.SendTo {
+		c.sendTo[host] = true
+	}
+	transport := func(by *guard.Guard) *http.Transport {
+		return &http.Transport{ // no proxy of the environment: it would connect where nobody checks
+			DialContext:         by.Dial,
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots},
+			TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: 30 * time.Second,
+		}
+	}
+	c.own = transport(c.guard)
+	cfg.Guard.Allowed = nil
+	c.public = transport(guard.New(cfg.Guard))
+	return c
+}
+
+// asks is a client for one registry.
+func (c *Client) asks(host string) *http.Client {
+	return &http.Client{
 		Timeout: patience,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects {
@@ -77,28 +103,34 @@ func New(cfg Config) *Client {
 			r.Header.Del("Authorization") // a token is for the one who asked for it
 			return nil
 		},
-		Transport: sealed{c.plain, &http.Transport{ // no proxy of the environment: it would connect where nobody checks
-			DialContext:         func(ctx context.Context, n, a string) (net.Conn, error) { return c.guard.Dial(ctx, n, a) },
-			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots},
-			TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: 30 * time.Second,
-		}},
+		Transport: sealed{c, host},
 	}
-	return c
 }
 
-// sealed sends nothing without TLS, except to hosts that are named: also not where a
-// registry sends for a token or for bytes.
+// sealed sends nothing without TLS, except to hosts that are named, and goes only to public
+// addresses where a registry sends for a token or for bytes: networks that the platform
+// allows are allowed for registries, and not for whatever they name.
 type sealed struct {
-	plain map[string]bool
-	next  http.RoundTripper
+	*Client
+
+	host string
 }
+
+var errSentElsewhere = errors.New("it sends to a host that cannot be asked")
 
 // RoundTrip implements http.RoundTripper.
 func (s sealed) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !s.plain[r.URL.Host] {
 		return nil, fmt.Errorf("%s has no TLS", r.URL.Host)
 	}
-	return s.next.RoundTrip(r)
+	if r.URL.Host == s.host || s.sendTo[r.URL.Host] {
+		return s.own.RoundTrip(r)
+	}
+	answer, err := s.public.RoundTrip(r)
+	if err != nil && r.Context().Err() == nil { // one answer for all: it would tell of our networks
+		return nil, errSentElsewhere
+	}
+	return answer, err
 }
 
 // repository is a repository with a memory for its anonymous tokens.
@@ -113,7 +145,7 @@ func (c *Client) repository(name string) (*remote.Repository, error) {
 	}
 	r.PlainHTTP = c.plain[r.Reference.Host()]
 	r.MaxMetadataBytes = maxManifest
-	r.Client = &auth.Client{Client: c.http, Cache: auth.NewSingleContextCache(), Header: http.Header{
+	r.Client = &auth.Client{Client: c.asks(r.Reference.Host()), Cache: auth.NewSingleContextCache(), Header: http.Header{
 		"User-Agent": {"gpuaas"}, "Accept-Encoding": {"identity"},
 	}}
 	return r, nil
@@ -174,6 +206,7 @@ func (c *Client) Referrers(ctx context.Context, repository, of, artifactType str
 	if err != nil {
 		return nil, err
 	}
+	r.MaxMetadataBytes, r.ReferrerListMaxPages = maxPage, maxPages
 	var out []string
 	seen := 0
 	err = r.Referrers(ctx, ocispec.Descriptor{Digest: digest.Digest(of)}, "", func(page []ocispec.Descriptor) error {
@@ -230,8 +263,8 @@ func (c *Client) fails(repository string, err error) error {
 	case errors.Is(err, errdef.ErrNotFound):
 		return fault.New(fault.Conflict, CodeMissing, "%s has no such manifest or blob", repository).
 			WithRemedy("push it first, and give the digest that the push printed")
-	case errors.Is(err, errdef.ErrSizeExceedsLimit):
-		return fault.New(fault.Conflict, CodeTooLarge, "%s answers with more than %d bytes", repository, maxManifest).
+	case errors.Is(err, errdef.ErrSizeExceedsLimit), errors.Is(err, errdef.ErrTooManyPages):
+		return fault.New(fault.Conflict, CodeTooLarge, "%s answers with more than is read", repository).
 			WithRemedy("an artifact with so much in its manifest or signature cannot be registered")
 	case errors.As(err, &answer) &&
 		(answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden),

@@ -120,7 +120,7 @@ func TestAttackARegistryAnswersWhatWasNotAskedFor(t *testing.T) {
 		}, registry.CodeUnreachable},
 		"sent into our networks": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://169.254.169.254/", http.StatusTemporaryRedirect)
-		}, registry.CodeAddressRefused},
+		}, registry.CodeUnreachable},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -160,6 +160,39 @@ func TestAttackATokenGoesNowhereElse(t *testing.T) {
 	}
 	_, err = c.Blob(t.Context(), host+"/team/llm", digestOf("weights"), 3)
 	wantCode(t, "more than asked for", err, registry.CodeTooLarge)
+}
+
+// A network that holds a registry is open to that registry, and to no host that it names,
+// unless the platform names that host too.
+func TestAttackARegistrySendsIntoAnAllowedNetwork(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		says(w, manifest)
+	}))
+	t.Cleanup(other.Close)
+	elsewhere := strings.TrimPrefix(other.URL, "https://")
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/v2/", http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(s.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	roots.AddCert(other.Certificate())
+	host := strings.TrimPrefix(s.URL, "https://")
+	read := func(cfg registry.Config) error {
+		cfg.Guard, cfg.Roots = loopback(), roots
+		_, _, err := registry.New(cfg).Manifest(t.Context(), host+"/team/llm", digestOf(manifest))
+		return err
+	}
+	wantCode(t, "not named", read(registry.Config{}), registry.CodeUnreachable)
+	if asked.Load() != 0 {
+		t.Error("a host that only the registry named was asked")
+	}
+	if err := read(registry.Config{SendTo: []string{elsewhere}}); err != nil {
+		t.Errorf("named by the platform: %v", err)
+	}
 }
 
 // Without TLS a registry is asked only where the platform says so.

@@ -3,12 +3,14 @@ package artifact
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// maxSignatures is how many signatures of an artifact are verified at most.
+// maxSignatures is how many signatures of the older form are verified at most, from each
+// end of their list.
 const maxSignatures = 50
 
 // maxReferrers is how many referrers are read to find them.
@@ -28,7 +30,7 @@ type look struct {
 // inspect reads the manifest of an artifact; of an index, also every manifest that it
 // names for a platform.
 func (s *Service) inspect(ctx context.Context, of subject) (look, error) {
-	m, err := s.manifest(ctx, of.repository, of.digest)
+	m, err := s.fetchable(ctx, of.repository, of.digest)
 	if err != nil {
 		return look{}, err
 	}
@@ -41,7 +43,7 @@ func (s *Service) inspect(ctx context.Context, of subject) (look, error) {
 		if strings.HasPrefix(name, "unknown/") { // what builders say of the others, which no node runs
 			continue
 		}
-		child, err := s.manifest(ctx, of.repository, d.Digest)
+		child, err := s.fetchable(ctx, of.repository, d.Digest)
 		if err != nil {
 			return look{}, err
 		}
@@ -56,6 +58,15 @@ func (s *Service) inspect(ctx context.Context, of subject) (look, error) {
 	return l, nil
 }
 
+// fetchable reads a manifest that a node would fetch, or an index that names some.
+func (s *Service) fetchable(ctx context.Context, repository, digest string) (manifest, error) {
+	m, err := s.manifest(ctx, repository, digest)
+	if err == nil {
+		err = m.fetchable()
+	}
+	return m, err
+}
+
 func (s *Service) manifest(ctx context.Context, repository, digest string) (manifest, error) {
 	mediaType, body, err := s.registry.Manifest(ctx, repository, digest)
 	if err != nil {
@@ -66,70 +77,95 @@ func (s *Service) manifest(ctx context.Context, repository, digest string) (mani
 
 // findings collects what is known of the signatures of an artifact.
 type findings struct {
-	seen  int
-	more  bool   // there are more than were looked at
-	wrong string // why the first that was refused was
+	best       Verdict // of those that count
+	ofPlatform bool    // the best is by a key of the platform, and none can be better
+	any        bool    // there are some
+	more       bool    // there are more than were looked at
+	wrong      string  // why the first that was refused was
+	broken     error   // why the first that could not be read was not
 }
 
 func (f *findings) refuse(why error) {
-	if f.wrong == "" {
+	if f.any = true; f.wrong == "" {
 		f.wrong = why.Error()
 	}
 }
 
-// verify looks for a signature that counts: first for the newer form, then for the older
-// one. One that counts is enough, whatever else is there: whoever may write to the
-// repository could otherwise unsign it. What cannot be read is an error, and no verdict.
+// missed keeps that something could not be read, which may be otherwise later.
+func (f *findings) missed(why error) {
+	if f.broken == nil {
+		f.broken = why
+	}
+}
+
+// take keeps a signature that counts.
+func (f *findings) take(k Key, format Format) {
+	if f.best.Key.IsZero() || k.Org.IsZero() {
+		f.best, f.ofPlatform = Verdict{Signature: Verified, Format: format, Key: k.ID}, k.Org.IsZero()
+	}
+}
+
+// verify looks for a signature that counts, in both forms, and prefers one by a key of the
+// platform. One that counts is enough, whatever else is there, and whatever of it cannot
+// be read: whoever may write to the repository could otherwise unsign it.
 func (s *Service) verify(ctx context.Context, of subject, keys []Key) (Verdict, error) {
 	var f findings
-	if k, err := s.bundles(ctx, of, keys, &f); err != nil {
-		return Verdict{}, err
-	} else if !k.ID.IsZero() {
-		return Verdict{Signature: Verified, Format: Bundle, Key: k.ID}, nil
-	}
-	if k, err := s.simple(ctx, of, keys, &f); err != nil {
-		return Verdict{}, err
-	} else if !k.ID.IsZero() {
-		return Verdict{Signature: Verified, Format: SimpleSigning, Key: k.ID}, nil
+	s.bundles(ctx, of, keys, &f)
+	if !f.ofPlatform {
+		s.simple(ctx, of, keys, &f)
 	}
 	switch {
-	case f.seen == 0 && !f.more:
+	case !f.best.Key.IsZero():
+		return f.best, nil
+	case f.broken != nil:
+		return Verdict{}, f.broken
+	case !f.any && !f.more:
 		return Verdict{Signature: Unsigned, Reason: "the registry has no signature of it"}, nil
 	case f.more:
 		f.wrong = strings.TrimPrefix(f.wrong+"; there are more signatures and referrers than are looked at", "; ")
 	}
-	return Verdict{Signature: Refused, Reason: f.wrong}, nil
+	return Verdict{Signature: Refused, Reason: f.wrong, partial: f.more}, nil
+}
+
+// ends takes so many from both ends of a list: neither who was there first nor who came
+// last fills it alone.
+func ends(all []string, most int) (some []string, more bool) {
+	if len(all) <= most {
+		return all, false
+	}
+	return append(slices.Clone(all[:most/2]), all[len(all)-most/2:]...), true
 }
 
 // bundles looks through the bundles among the referrers.
-func (s *Service) bundles(ctx context.Context, of subject, keys []Key, f *findings) (Key, error) {
+func (s *Service) bundles(ctx context.Context, of subject, keys []Key, f *findings) {
 	all, err := s.registry.Referrers(ctx, of.repository, of.digest, typeBundle)
 	if err != nil {
-		return Key{}, err
+		f.missed(err)
+		return
 	}
-	for i, digest := range all {
-		if i == maxReferrers || f.seen == maxSignatures {
-			f.more = true
-			break
+	all, f.more = ends(all, maxReferrers)
+	for _, digest := range all {
+		if f.ofPlatform || ctx.Err() != nil {
+			return
 		}
 		raw, err := s.bundle(ctx, of, digest)
-		if transient(err) {
-			return Key{}, err
-		}
-		if err == nil && raw == nil {
+		switch {
+		case transient(err):
+			f.missed(err)
+			continue
+		case err == nil && raw == nil:
 			continue
 		}
-		f.seen++
 		var k Key
 		if err == nil {
 			k, err = of.checkBundle(raw, keys)
 		}
-		if err == nil {
-			return k, nil
+		if err != nil {
+			f.refuse(err)
+			continue
 		}
-		f.refuse(err)
+		f.take(k, Bundle)
 	}
-	return Key{}, nil
 }
 
 // bundle reads the bundle that a referrer holds; none: it is something else.
@@ -148,44 +184,45 @@ func (s *Service) bundle(ctx context.Context, of subject, digest string) ([]byte
 }
 
 // simple looks through the signatures of the older form.
-func (s *Service) simple(ctx context.Context, of subject, keys []Key, f *findings) (Key, error) {
+func (s *Service) simple(ctx context.Context, of subject, keys []Key, f *findings) {
 	mediaType, body, err := s.registry.Tagged(ctx, of.repository, strings.Replace(of.digest, ":", "-", 1)+".sig")
-	switch {
-	case fault.CodeOf(err) == codeMissing:
-		return Key{}, nil
-	case err != nil:
-		return Key{}, err
+	if fault.CodeOf(err) == codeMissing {
+		return
+	}
+	if err != nil {
+		f.missed(err)
+		return
 	}
 	m, err := parseManifest(mediaType, body)
 	if err != nil {
-		f.seen++
 		f.refuse(err)
-		return Key{}, nil
+		return
+	}
+	if len(m.Layers) > 2*maxSignatures {
+		m.Layers, f.more = append(m.Layers[:maxSignatures:maxSignatures], m.Layers[len(m.Layers)-maxSignatures:]...), true
 	}
 	for _, l := range m.Layers {
+		if f.ofPlatform || ctx.Err() != nil {
+			return
+		}
 		if l.MediaType != typeSimpleSigning {
 			continue
 		}
-		if f.seen == maxSignatures {
-			f.more = true
-			break
-		}
-		f.seen++
 		payload, err := s.registry.Blob(ctx, of.repository, l.Digest, maxPayload)
+		if transient(err) {
+			f.missed(err)
+			continue
+		}
+		var k Key
+		if err == nil {
+			k, err = of.checkSimple(payload, l.Annotations[annotationSig], keys)
+		}
 		if err != nil {
-			if transient(err) {
-				return Key{}, err
-			}
 			f.refuse(err)
 			continue
 		}
-		k, err := of.checkSimple(payload, l.Annotations[annotationSig], keys)
-		if err == nil {
-			return k, nil
-		}
-		f.refuse(err)
+		f.take(k, SimpleSigning)
 	}
-	return Key{}, nil
 }
 
 // transient says whether it may be otherwise when it is asked again.

@@ -84,6 +84,8 @@ type Verdict struct {
 	Format    Format // of the one that was accepted
 	Reason    string // why none was
 	Key       id.ArtifactKey
+	// partial says that there is more than was looked at: it replaces no verdict that counts.
+	partial bool
 }
 
 // Wish is an artifact to register.
@@ -97,7 +99,8 @@ type Wish struct {
 }
 
 const (
-	maxArtifacts = 2000 // of one owner
+	maxArtifacts = 2000   // of one owner that can be fetched
+	maxKept      = 20_000 // of one owner in all: what was revoked or retired is kept
 	maxLabels    = 32
 	maxBytes     = 16 << 40
 )

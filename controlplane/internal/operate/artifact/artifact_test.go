@@ -71,9 +71,9 @@ func TestAttackArtifactsOfAnotherTenantAreNotSeen(t *testing.T) {
 	if _, err = w.service.Move(w.ctx, w.project(), mine.ID, artifact.Revoke, "it is poisoned"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.signed(w.acme, digest)
+	_, err = w.signed(w.acme, "team/llm", digest)
 	wantCode(t, "revoked", err, "artifact_revoked")
-	if _, err = w.signed(policy.Owner{Org: w.other}, digest); err != nil {
+	if _, err = w.signed(policy.Owner{Org: w.other}, "team/llm", digest); err != nil {
 		t.Errorf("a stranger feels the revocation: %v", err)
 	}
 	_, err = w.service.Move(w.ctx, w.project(), mine.ID, artifact.Retire, "gone")

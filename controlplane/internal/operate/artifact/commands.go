@@ -49,6 +49,11 @@ func (s *Service) Register(ctx context.Context, by Owner, w Wish) (Artifact, err
 
 // read asks the registry of an artifact about its manifest and its signatures.
 func (s *Service) read(ctx context.Context, by Owner, source string) (look, Verdict, error) {
+	done, err := s.readers.enter(by.Org)
+	if err != nil {
+		return look{}, Verdict{}, err
+	}
+	defer done()
 	repository, digest, _ := parts(source)
 	of := subject{repository, digest}
 	seen, err := s.inspect(ctx, of)
@@ -78,7 +83,7 @@ func (s *Service) mayComeFrom(ctx context.Context, by Owner, source string, byte
 		return denied("no policy for all operations says where it may come from")
 	}
 	for _, d := range e.Denials(policy.Request{
-		Artifacts: []policy.Artifact{{Source: source, Bytes: bytes, Signed: true}},
+		Artifacts: []policy.Artifact{{Source: source, Bytes: bytes}},
 	}) {
 		if d.Key == policy.ArtifactSources || d.Key == policy.MaxArtifactSize {
 			return denied(d.Message)
@@ -102,9 +107,14 @@ func insert(ctx context.Context, tx pgx.Tx, by Owner, w Wish, seen look, v Verdi
 	if err != nil {
 		return Artifact{}, fmt.Errorf("count artifacts: %w", err)
 	}
-	if n >= maxArtifacts {
+	if n.Used >= maxArtifacts {
 		return Artifact{}, fault.New(fault.Conflict, "artifacts_too_many", "there are %d artifacts already, which is the "+
-			"most", n).WithRemedy("retire those that nobody uses: gpuaas artifact retire ARTIFACT")
+			"most", n.Used).WithRemedy("retire those that nobody uses: gpuaas artifact retire ARTIFACT")
+	}
+	if n.Kept >= maxKept {
+		return Artifact{}, fault.New(fault.Conflict, "artifacts_too_many", "%d artifacts were registered here, with those "+
+			"that were retired and revoked, which is the most", n.Kept).
+			WithRemedy("register it in another project, or for the tenant")
 	}
 	if w.Labels == nil {
 		w.Labels = map[string]string{}
@@ -147,6 +157,9 @@ func (s *Service) Verify(ctx context.Context, by Owner, of id.Artifact) (Artifac
 		return Artifact{}, fault.New(fault.Conflict, "artifact_not_signable", "a file has no signature").
 			WithRemedy("push it to a registry as an artifact, sign that and register it")
 	}
+	if err := open(before); err != nil {
+		return Artifact{}, err
+	}
 	if err := s.mayComeFrom(ctx, by, before.Source, before.Size); err != nil {
 		return Artifact{}, err
 	}
@@ -154,7 +167,17 @@ func (s *Service) Verify(ctx context.Context, by Owner, of id.Artifact) (Artifac
 	if err != nil {
 		return Artifact{}, err
 	}
-	return s.change(ctx, by, of, func(ctx context.Context, tx pgx.Tx, _ Artifact) (Artifact, error) {
+	if verdict.partial && before.Verdict.Signature == Verified { // whoever adds many must not unsign it
+		verdict = before.Verdict
+	}
+	return s.change(ctx, by, of, func(ctx context.Context, tx pgx.Tx, now Artifact) (Artifact, error) {
+		if err := open(now); err != nil {
+			return now, err
+		}
+		if now.Version != before.Version {
+			return now, fault.New(fault.Conflict, "artifact_changed", "the artifact was changed while its registry was asked").
+				WithRemedy("see what it is now: gpuaas artifact show ARTIFACT; and verify it again if need be")
+		}
 		after, err := read(artifactdb.New(tx).NoteCheck(ctx, artifactdb.NoteCheckParams{
 			ID: of, Signature: string(verdict.Signature), SignatureFormat: string(verdict.Format),
 			SignatureReason: verdict.Reason, KeyID: verdict.Key, UpdatedBy: auth.From(ctx).ID,
@@ -164,6 +187,15 @@ func (s *Service) Verify(ctx context.Context, by Owner, of id.Artifact) (Artifac
 		}
 		return after, record(ctx, tx, "artifact.verify", "verified", after)
 	})
+}
+
+// open refuses to verify what nobody fetches any more: it is kept as it was.
+func open(a Artifact) error {
+	if a.Status == Active || a.Status == Deprecated {
+		return nil
+	}
+	return fault.New(fault.Conflict, "artifact_ended", "the artifact is %s, so its signature is not looked for", a.Status).
+		WithRemedy("see which there are: gpuaas artifact list")
 }
 
 // others refuses to change what belongs to a wider level.
@@ -189,6 +221,10 @@ func (s *Service) Move(ctx context.Context, by Owner, of id.Artifact, event Even
 		after, err := read(artifactdb.New(tx).Move(ctx, artifactdb.MoveParams{
 			ID: of, Status: string(to), StatusReason: reason, UpdatedBy: auth.From(ctx).ID,
 		}))
+		if postgres.Violates(err, "artifacts_once") { // it was retired, and registered anew
+			return after, fault.New(fault.Conflict, "artifact_exists", "%s is registered again as another artifact", a.Source).
+				WithRemedy("revoke that one, which is of the same digest: gpuaas artifact list")
+		}
 		if err != nil {
 			return after, err
 		}
@@ -196,11 +232,23 @@ func (s *Service) Move(ctx context.Context, by Owner, of id.Artifact, event Even
 	})
 }
 
+// lockStanding waits for the transactions that were told what stands, and lets no other
+// ask until this one has ended.
+func lockStanding(ctx context.Context, tx pgx.Tx, org id.Org) error {
+	if err := artifactdb.New(tx).LockStandingToChange(ctx, org.String()); err != nil {
+		return fmt.Errorf("lock standing of artifacts: %w", err)
+	}
+	return nil
+}
+
 // change locks an artifact of an owner and changes it.
 func (s *Service) change(ctx context.Context, by Owner, of id.Artifact,
 	do func(context.Context, pgx.Tx, Artifact) (Artifact, error),
 ) (after Artifact, _ error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := lockStanding(ctx, tx, by.Org); err != nil {
+			return err
+		}
 		before, err := read(artifactdb.New(tx).Lock(ctx, artifactdb.LockParams{
 			ID: of, OrgID: by.Org, ProjectID: by.Project,
 		}))

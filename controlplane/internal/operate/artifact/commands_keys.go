@@ -61,6 +61,9 @@ func (s *Service) Trust(ctx context.Context, org id.Org, w KeyWish) (Key, error)
 func (s *Service) Withdraw(ctx context.Context, org id.Org, of id.ArtifactKey, reason string) (Key, error) {
 	var k Key
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := lockStanding(ctx, tx, org); err != nil {
+			return err
+		}
 		q := artifactdb.New(tx)
 		row, err := q.LockKey(ctx, artifactdb.LockKeyParams{ID: of, OrgID: org})
 		if errors.Is(err, pgx.ErrNoRows) {

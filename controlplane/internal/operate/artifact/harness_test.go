@@ -25,6 +25,7 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/adapter/guard"
 	"gpuaas/controlplane/internal/adapter/registry"
 	"gpuaas/controlplane/internal/base/fault"
@@ -279,11 +280,15 @@ func wantCode(t *testing.T, what string, err error, code string) {
 	}
 }
 
-// signed asks as a run does.
-func (w *world) signed(by policy.Owner, digest string) (signed bool, err error) {
+// signed asks as a run does that fetches a digest from a repository.
+func (w *world) signed(by policy.Owner, repository, digest string) (signed policy.Scope, err error) {
 	err = w.db.InTx(w.ctx, func(ctx context.Context, tx pgx.Tx) error {
-		found, err := w.service.Signed(ctx, tx, by, []string{digest})
-		signed = found[digest]
+		found, err := w.service.Signed(ctx, tx, by, []agentwire.Fetch{{
+			Source: "http://" + w.host + "/" + repository + "@" + digest, Digest: digest,
+		}})
+		if err == nil {
+			signed = found[0]
+		}
 		return err
 	})
 	return signed, err

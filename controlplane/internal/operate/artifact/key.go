@@ -12,11 +12,13 @@ import (
 	"encoding/pem"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/operate/policy"
 )
 
 // Key is one whose signatures of artifacts count.
@@ -135,6 +137,24 @@ func written(key crypto.PublicKey) string {
 func fingerprint(key crypto.PublicKey) string {
 	sum := sha256.Sum256(der(key))
 	return hex.EncodeToString(sum[:])
+}
+
+// maySign says whether the key is one for a repository.
+func (k Key) maySign(repository string) bool {
+	return slices.ContainsFunc(k.Repositories, func(p string) bool { return policy.Within(repository, p) })
+}
+
+// ended says why the signatures of the key count no more; empty: they do.
+func (k Key) ended(now time.Time) string {
+	switch {
+	case k.WithdrawnAt != nil:
+		return fmt.Sprintf("its key %s was withdrawn: %s", k.Name, k.Because)
+	case !now.Before(k.NotAfter):
+		return fmt.Sprintf("its key %s ended on %s", k.Name, k.NotAfter.UTC().Format(time.DateOnly))
+	case now.Before(k.NotBefore):
+		return fmt.Sprintf("its key %s begins on %s", k.Name, k.NotBefore.UTC().Format(time.DateOnly))
+	}
+	return ""
 }
 
 // signed says whether a signature over a message is by the key.

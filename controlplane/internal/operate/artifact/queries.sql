@@ -8,9 +8,8 @@ SELECT org_id FROM projects WHERE id = $1;
 SELECT EXISTS (SELECT FROM organizations WHERE id = $1);
 
 -- name: Count :one
-SELECT count(*) FROM artifacts
-WHERE org_id IS NOT DISTINCT FROM sqlc.narg(org_id) AND project_id IS NOT DISTINCT FROM sqlc.narg(project_id)
-  AND status <> 'retired';
+SELECT count(*) AS kept, count(*) FILTER (WHERE status IN ('active', 'deprecated')) AS used FROM artifacts
+WHERE org_id IS NOT DISTINCT FROM sqlc.narg(org_id) AND project_id IS NOT DISTINCT FROM sqlc.narg(project_id);
 
 -- name: Insert :one
 INSERT INTO artifacts (id, org_id, project_id, name, kind, source, digest, size, media_type, artifact_type, layers,
@@ -46,17 +45,36 @@ WHERE id = $1 RETURNING *;
 UPDATE artifacts SET status = $2, status_reason = $3, updated_at = clock_timestamp(), updated_by = $4, version = version + 1
 WHERE id = $1 RETURNING *;
 
+-- name: LockStanding :exec
+-- Whoever asks what stands goes beside others who ask, and never beside one who takes something back.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('standing of artifacts ' || sqlc.arg(org)::text, 0));
+
+-- name: LockStandingToChange :exec
+SELECT pg_advisory_xact_lock(hashtextextended('standing of artifacts ' || sqlc.arg(org)::text, 0));
+
+-- name: RevokedAmong :many
+-- Which digests are revoked, as far as an owner may know: by themselves, since a revoked index names them, or since they
+-- are an index that names a revoked manifest.
+SELECT w.digest::text AS digest, r.status_reason AS because
+FROM unnest(sqlc.arg(digests)::text[]) AS w (digest)
+JOIN artifacts r ON r.status = 'revoked' AND (r.digest = w.digest
+    OR r.platforms @> jsonb_build_array(jsonb_build_object('digest', w.digest))
+    OR r.digest IN (
+        SELECT p.named ->> 'digest' FROM artifacts i, jsonb_array_elements(i.platforms) AS p (named)
+        WHERE i.digest = w.digest))
+WHERE r.org_id IS NULL OR r.org_id = sqlc.narg(org_id)
+    AND (r.project_id IS NULL OR r.project_id = sqlc.narg(project_id))
+ORDER BY w.digest, r.id LIMIT 1;
+
 -- name: Standing :many
--- What is known of digests, as far as an owner may know it. A signature counts as long as its key does.
-SELECT a.digest, bool_or(a.status = 'revoked')::boolean AS revoked,
-    coalesce(bool_or(a.status IN ('active', 'deprecated') AND a.signature = 'verified' AND k.withdrawn_at IS NULL
-        AND k.not_before <= statement_timestamp() AND statement_timestamp() < k.not_after), false)::boolean AS signed,
-    coalesce(max(a.status_reason) FILTER (WHERE a.status = 'revoked'), '')::text AS because
-FROM artifacts a LEFT JOIN artifact_keys k ON k.id = a.key_id
-WHERE a.digest = ANY (sqlc.arg(digests)::text[])
+-- The signatures of digests that count now, as far as an owner may know. One counts as long as its key does.
+SELECT a.digest, a.source, a.signature_format, k.org_id, k.repositories
+FROM artifacts a JOIN artifact_keys k ON k.id = a.key_id
+WHERE a.digest = ANY (sqlc.arg(digests)::text[]) AND a.status IN ('active', 'deprecated') AND a.signature = 'verified'
   AND (a.org_id IS NULL OR a.org_id = sqlc.narg(org_id)
        AND (a.project_id IS NULL OR a.project_id = sqlc.narg(project_id)))
-GROUP BY a.digest ORDER BY a.digest;
+  AND k.withdrawn_at IS NULL AND k.not_before <= statement_timestamp() AND statement_timestamp() < k.not_after
+ORDER BY a.id;
 
 -- name: CountKeys :one
 SELECT count(*) FROM artifact_keys WHERE org_id IS NOT DISTINCT FROM sqlc.narg(org_id) AND withdrawn_at IS NULL;
@@ -71,11 +89,14 @@ WHERE org_id IS NOT DISTINCT FROM sqlc.narg(org_id) AND id > sqlc.arg(after)::uu
 ORDER BY id LIMIT sqlc.arg(page_size);
 
 -- name: TrustedKeys :many
--- Keys that count for an owner now: its tenant's and the platform's.
+-- Keys that count for an owner now: the platform's, and then its tenant's.
 SELECT * FROM artifact_keys
 WHERE (org_id IS NULL OR org_id = sqlc.narg(org_id)) AND withdrawn_at IS NULL
   AND not_before <= statement_timestamp() AND statement_timestamp() < not_after
-ORDER BY id;
+ORDER BY org_id NULLS FIRST, id;
+
+-- name: KeysOf :many
+SELECT * FROM artifact_keys WHERE id = ANY (sqlc.arg(ids)::uuid[]);
 
 -- name: LockKey :one
 SELECT * FROM artifact_keys

@@ -2,7 +2,10 @@ package artifact
 
 import (
 	"context"
+	"sync"
 
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
 )
 
@@ -21,7 +24,44 @@ type Registry interface {
 type Service struct {
 	db       *postgres.DB
 	registry Registry
+	readers  *readers
 }
 
 // New makes the service. It connects to nothing.
-func New(db *postgres.DB, registry Registry) *Service { return &Service{db: db, registry: registry} }
+func New(db *postgres.DB, registry Registry) *Service {
+	return &Service{db, registry, &readers{of: map[id.Org]int{}}}
+}
+
+// How many reads of registries go on at a time. Each may take half a minute and some
+// memory, and whoever asks may run the registry.
+const (
+	readsOfOne = 2 // of a tenant, or of the platform
+	readsOfAll = 10
+)
+
+// readers counts who reads from registries. Any number of calls may run side by side.
+type readers struct {
+	mu  sync.Mutex
+	all int
+	of  map[id.Org]int
+}
+
+// enter lets somebody read until they say that they are done, or refuses it.
+func (r *readers) enter(org id.Org) (done func(), _ error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of[org] >= readsOfOne || r.all >= readsOfAll {
+		return nil, fault.New(fault.RateLimited, "artifact_registry_busy", "registries are being asked about too many "+
+			"artifacts at once").WithRemedy("try again when the others are done; half a minute at most")
+	}
+	r.of[org]++
+	r.all++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.all--
+		if r.of[org]--; r.of[org] == 0 {
+			delete(r.of, org)
+		}
+	}, nil
+}

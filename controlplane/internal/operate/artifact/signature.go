@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"gpuaas/controlplane/internal/operate/policy"
 )
 
 // Format is how a signature is written.
@@ -31,7 +29,7 @@ const (
 	typeCosign        = "cosign container image signature"
 	annotationSig     = "dev.cosignproject.cosign/signature"
 
-	maxBundle  = 1 << 20
+	maxBundle  = 128 << 10
 	maxPayload = 64 << 10
 )
 
@@ -40,22 +38,12 @@ type subject struct{ repository, digest string }
 
 // by finds the key that signed a message and may sign for the repository.
 func (of subject) by(keys []Key, message, signature []byte) (Key, error) {
-	elsewhere := false
 	for _, k := range keys {
-		if !k.signed(message, signature) {
-			continue
+		if k.maySign(of.repository) && k.signed(message, signature) {
+			return k, nil
 		}
-		for _, prefix := range k.Repositories {
-			if policy.Within(of.repository, prefix) {
-				return k, nil
-			}
-		}
-		elsewhere = true
 	}
-	if elsewhere {
-		return Key{}, fmt.Errorf("it is by a key that may not sign for %s", of.repository)
-	}
-	return Key{}, errors.New("it is by no key that is trusted now")
+	return Key{}, fmt.Errorf("it is by no key that is trusted now for %s", of.repository)
 }
 
 // bundle is what counts of a Sigstore bundle with a managed key. Its hint of a key is

@@ -36,7 +36,7 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 			Tone: lifecycle.Bad,
 		},
 		{
-			Name: Retired, Meaning: "is kept for the record only, as if it had never been registered", Terminal: true,
+			Name: Retired, Meaning: "is kept for the record only, as if it had never been registered; it can still be revoked",
 			Tone: lifecycle.Idle,
 		},
 	},
@@ -46,5 +46,6 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 		{From: Active, Event: Retire, To: Retired, Owner: owner},
 		{From: Deprecated, Event: Revoke, To: Revoked, Owner: owner},
 		{From: Deprecated, Event: Retire, To: Retired, Owner: owner},
+		{From: Retired, Event: Revoke, To: Revoked, Owner: owner},
 	},
 }

@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
@@ -52,7 +56,40 @@ func read(row artifactdb.Artifact, err error) (Artifact, error) {
 
 // Get reads an artifact that an owner may see.
 func (s *Service) Get(ctx context.Context, by Owner, of id.Artifact) (Artifact, error) {
-	return read(artifactdb.New(s.db).Get(ctx, artifactdb.GetParams{ID: of, OrgID: by.Org, ProjectID: by.Project}))
+	a, err := read(artifactdb.New(s.db).Get(ctx, artifactdb.GetParams{ID: of, OrgID: by.Org, ProjectID: by.Project}))
+	if err != nil {
+		return a, err
+	}
+	one := []Artifact{a}
+	err = s.asOfNow(ctx, one)
+	return one[0], err
+}
+
+// asOfNow shows verdicts whose keys have ended as what they are worth now.
+func (s *Service) asOfNow(ctx context.Context, found []Artifact) error {
+	var keys []string
+	for _, a := range found {
+		if a.Verdict.Signature == Verified {
+			keys = append(keys, a.Verdict.Key.String())
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	rows, err := artifactdb.New(s.db).KeysOf(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("read keys of artifacts: %w", err)
+	}
+	now, ended := time.Now(), map[id.ArtifactKey]string{}
+	for _, r := range rows {
+		ended[r.ID] = keyFrom(r).ended(now)
+	}
+	for i, a := range found {
+		if why := ended[a.Verdict.Key]; a.Verdict.Signature == Verified && why != "" {
+			found[i].Verdict.Signature, found[i].Verdict.Reason = Refused, why
+		}
+	}
+	return nil
 }
 
 // Filter narrows a list.
@@ -76,7 +113,7 @@ func (s *Service) List(ctx context.Context, by Owner, f Filter, page postgres.Sl
 			return nil, err
 		}
 	}
-	return out, nil
+	return out, s.asOfNow(ctx, out)
 }
 
 // ListKeys lists the keys of the platform or of a tenant.
@@ -129,22 +166,59 @@ func (s *Service) tenant(ctx context.Context, org id.Org) (Owner, error) {
 	return Owner{Org: org}, nil
 }
 
-// Signed says which of these digests have a verified signature, as far as an owner may
-// know. It refuses a digest that was revoked.
-func (s *Service) Signed(ctx context.Context, tx pgx.Tx, by policy.Owner, digests []string) (map[string]bool, error) {
-	rows, err := artifactdb.New(tx).Standing(ctx, artifactdb.StandingParams{
+// Signed says of everything that is fetched at which level the key is whose signature
+// counts for the repository that it comes from; empty: none does. It refuses what was
+// revoked. Until the transaction ends nobody takes back what it was told.
+func (s *Service) Signed(ctx context.Context, tx pgx.Tx, by policy.Owner, what []agentwire.Fetch) (
+	[]policy.Scope, error,
+) {
+	q := artifactdb.New(tx)
+	digests := make([]string, len(what))
+	for i, f := range what {
+		digests[i] = f.Digest
+	}
+	for _, org := range slices.Compact([]id.Org{{}, by.Org}) { // in this order, so that nobody waits in a circle
+		if err := q.LockStanding(ctx, org.String()); err != nil {
+			return nil, fmt.Errorf("lock standing of artifacts: %w", err)
+		}
+	}
+	revoked, err := q.RevokedAmong(ctx, artifactdb.RevokedAmongParams{
 		Digests: digests, OrgID: by.Org, ProjectID: by.Project,
 	})
 	if err != nil {
+		return nil, fmt.Errorf("read revoked artifacts: %w", err)
+	}
+	for _, r := range revoked {
+		return nil, fault.New(fault.Forbidden, "artifact_revoked", "the artifact %s was revoked, or an index that names it, "+
+			"or a manifest that it names: %s", r.Digest, r.Because).
+			WithRemedy("fetch another version of it; see which there are: gpuaas artifact list")
+	}
+	rows, err := q.Standing(ctx, artifactdb.StandingParams{Digests: digests, OrgID: by.Org, ProjectID: by.Project})
+	if err != nil {
 		return nil, fmt.Errorf("read artifacts: %w", err)
 	}
-	out := make(map[string]bool, len(rows))
-	for _, r := range rows {
-		if r.Revoked {
-			return nil, fault.New(fault.Forbidden, "artifact_revoked", "the artifact %s was revoked: %s", r.Digest, r.Because).
-				WithRemedy("fetch another version of it; see which there are: gpuaas artifact list")
+	out := make([]policy.Scope, len(what))
+	for i, f := range what {
+		for _, r := range rows {
+			if at := (Owner{Org: r.OrgID}); counts(r, f) && out[i] != policy.Global {
+				out[i] = policy.Scope(at.Scope())
+			}
 		}
-		out[r.Digest] = r.Signed
 	}
 	return out, nil
+}
+
+// counts says whether a signature is one of what is fetched, from where it is fetched. A
+// bundle does not say of which repository it is, so its key must be one for that
+// repository; the older form names one, and counts for no other.
+func counts(r artifactdb.StandingRow, f agentwire.Fetch) bool {
+	_, rest, ok := strings.Cut(f.Source, "://")
+	repository, digest, named := parts(rest)
+	if !ok || !named || digest != f.Digest || r.Digest != f.Digest {
+		return false
+	}
+	if of, _, _ := parts(r.Source); Format(r.SignatureFormat) != Bundle && of != repository {
+		return false
+	}
+	return Key{Repositories: r.Repositories}.maySign(repository)
 }

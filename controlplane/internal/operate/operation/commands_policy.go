@@ -15,7 +15,8 @@ import (
 
 // policyRequest is what policies are asked about a run of a definition with its inputs,
 // as far as it is the same for all who ask. What was revoked, or has no signature where
-// the definition demands one, is refused.
+// the definition demands one, is refused. A definition is the platform's, and so is its
+// demand. What its commands fetch by themselves, nobody verifies.
 func (s *Service) policyRequest(ctx context.Context, tx pgx.Tx, d definition.Definition, inputs json.RawMessage,
 	owner Owner,
 ) (policy.Request, error) {
@@ -33,35 +34,34 @@ func (s *Service) policyRequest(ctx context.Context, tx pgx.Tx, d definition.Def
 	if err != nil {
 		return r, err
 	}
-	for _, f := range fetches {
-		if d.Artifacts != nil && d.Artifacts.SignatureRequired && !signed[f.Digest] {
+	for i, f := range fetches {
+		if d.Artifacts != nil && d.Artifacts.SignatureRequired && signed[i] != policy.Global { // the platform's demand
 			return r, fault.New(fault.Forbidden, "operation_artifact_unsigned",
-				"%s fetches only what has a verified signature, and %s has none", d.Ref(), f.Source).
-				WithRemedy("sign it, register it, and see what was found: gpuaas artifact register")
+				"%s fetches only what has a verified signature by a key of the platform, and %s has none", d.Ref(), f.Source).
+				WithRemedy("sign it by a key that the platform trusts for that repository, register it, and see what was " +
+					"found: gpuaas artifact register")
 		}
-		r.Artifacts = append(r.Artifacts, policy.Artifact{Source: f.Source, Bytes: f.Bytes, Signed: signed[f.Digest]})
+		r.Artifacts = append(r.Artifacts, policy.Artifact{
+			Source: f.Source, Bytes: f.Bytes, Signed: signed[i] == policy.Global, SignedForTenant: signed[i] == policy.Tenant,
+		})
 	}
 	switch {
 	case len(fetches) > 0:
 		r.Open = d.Artifacts == nil
 	case d.Artifacts != nil:
 		for _, repository := range d.Artifacts.Repositories {
-			r.Artifacts = append(r.Artifacts, policy.Artifact{Source: repository, Signed: d.Artifacts.SignatureRequired})
+			r.Artifacts = append(r.Artifacts, policy.Artifact{Source: repository})
 		}
 	}
 	return r, nil
 }
 
-// signed says which of the digests that are fetched have a verified signature.
+// signed says of everything that is fetched at which level the key of its signature is.
 func (s *Service) signed(ctx context.Context, tx pgx.Tx, owner Owner, fetches []agentwire.Fetch) (
-	map[string]bool, error,
+	[]policy.Scope, error,
 ) {
 	if s.known == nil || len(fetches) == 0 {
-		return map[string]bool{}, nil
+		return make([]policy.Scope, len(fetches)), nil
 	}
-	digests := make([]string, len(fetches))
-	for i, f := range fetches {
-		digests[i] = f.Digest
-	}
-	return s.known.Signed(ctx, tx, policy.Owner(owner), digests)
+	return s.known.Signed(ctx, tx, policy.Owner(owner), fetches)
 }

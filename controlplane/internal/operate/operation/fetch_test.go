@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/operate/definition"
@@ -88,19 +89,23 @@ func TestAFileIsFetchedFromTheRepositoriesOfTheDefinition(t *testing.T) {
 
 // registered says what is known of artifacts in a test.
 type registered struct {
-	signed  map[string]bool
+	signed  policy.Scope
 	revoked string
 	asked   []policy.Owner
 }
 
-func (r *registered) Signed(_ context.Context, _ pgx.Tx, of policy.Owner, digests []string) (map[string]bool, error) {
+func (r *registered) Signed(_ context.Context, _ pgx.Tx, of policy.Owner, what []agentwire.Fetch) (
+	[]policy.Scope, error,
+) {
 	r.asked = append(r.asked, of)
-	for _, d := range digests {
-		if d == r.revoked {
+	out := make([]policy.Scope, len(what))
+	for i, f := range what {
+		if f.Digest == r.revoked {
 			return nil, fault.New(fault.Forbidden, "artifact_revoked", "it was revoked")
 		}
+		out[i] = r.signed
 	}
-	return r.signed, nil
+	return out, nil
 }
 
 // Where signatures are demanded, by a policy or a definition, nothing is fetched without
@@ -110,7 +115,7 @@ func TestAttackAnUnsignedArtifactIsNotFetched(t *testing.T) {
 	t.Parallel()
 	const digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	w := newWorld(t)
-	known := &registered{signed: map[string]bool{digest: true}}
+	known := &registered{signed: policy.Global}
 	w.service = w.serviceWith(known)
 	pulls := func(d *definition.Definition) {
 		fetches(d)
@@ -137,12 +142,16 @@ func TestAttackAnUnsignedArtifactIsNotFetched(t *testing.T) {
 		_, err = w.service.Submit(w.ctx, ask(ref))
 		wantCode(t, "submit", err, code)
 	}
-	known.signed = nil
+	known.signed = ""
 	tries(strict, "operation_artifact_unsigned")
 	w.exec(t, `INSERT INTO operation_policy_overrides (operation_type, scope, require_signature_verification, updated_by)
 		VALUES ('*', 'global', true, 'test')`)
 	tries(lax, "operation_denied_by_policy")
-	known.signed, known.revoked = map[string]bool{digest: true}, digest
+	// The platform's demand is not met by a key that the tenant trusts itself.
+	known.signed = policy.Tenant
+	tries(strict, "operation_artifact_unsigned")
+	tries(lax, "operation_denied_by_policy")
+	known.signed, known.revoked = policy.Global, digest
 	tries(lax, "artifact_revoked")
 
 	known.revoked = ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
@@ -32,9 +33,9 @@ type Members interface {
 
 // Artifacts says what is known of artifacts; artifact.Service does.
 type Artifacts interface {
-	// Signed says which digests have a verified signature, as far as the owner may know.
-	// It refuses one that was revoked.
-	Signed(ctx context.Context, tx pgx.Tx, owner policy.Owner, digests []string) (map[string]bool, error)
+	// Signed says of everything that is fetched at which level the key is whose signature
+	// counts; empty: none does. It refuses what was revoked.
+	Signed(ctx context.Context, tx pgx.Tx, owner policy.Owner, what []agentwire.Fetch) ([]policy.Scope, error)
 }
 
 // Config is what the package needs.

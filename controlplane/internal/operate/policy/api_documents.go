@@ -96,7 +96,7 @@ func (b DocumentBody) document() Document {
 			one.Chain = e.Chain.values()
 		}
 		for _, a := range r.Artifacts {
-			one.Request.Artifacts = append(one.Request.Artifacts, Artifact(a))
+			one.Request.Artifacts = append(one.Request.Artifacts, Artifact{Source: a.Source, Bytes: a.Bytes, Signed: a.Signed})
 		}
 		d.Examples[i] = one
 	}
@@ -115,7 +115,7 @@ func showExample(e Example) ExampleBody {
 		out.Chain = &chain
 	}
 	for _, a := range r.Artifacts {
-		out.Request.Artifacts = append(out.Request.Artifacts, ArtifactBody(a))
+		out.Request.Artifacts = append(out.Request.Artifacts, ArtifactBody{a.Source, a.Bytes, a.Signed})
 	}
 	return out
 }

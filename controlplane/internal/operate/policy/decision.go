@@ -40,7 +40,10 @@ func (r Request) seenFrom() string {
 type Artifact struct {
 	Source string `json:"source"`
 	Bytes  int64  `json:"bytes,omitempty"` // zero: not known
-	Signed bool   `json:"signed"`          // whether its signature will be verified
+	Signed bool   `json:"signed"`          // whether its signature is verified by a key of the platform
+	// SignedForTenant says that it is by a key of the tenant, which meets what the tenant
+	// and its projects demand. Whoever is bound by the platform cannot meet it so.
+	SignedForTenant bool `json:"-"`
 }
 
 // Denial says why a request is refused, by which key and level.
@@ -78,8 +81,12 @@ func (e Effective) Denials(r Request) []Denial {
 		}) {
 			deny(ArtifactSources, "nothing may be fetched from %s, only from %s", a.Source, listed(e.ArtifactSources))
 		}
-		if e.RequireSignature && !a.Signed {
+		switch {
+		case !e.RequireSignature || a.Signed:
+		case !a.SignedForTenant:
 			deny(RequireSignature, "the signature of %s would not be verified", a.Source)
+		case !e.why(RequireSignature).Scope.tenants():
+			deny(RequireSignature, "%s is signed by a key of the tenant, and a key of the platform is demanded", a.Source)
 		}
 		if e.MaxArtifactSize > 0 && a.Bytes > e.MaxArtifactSize {
 			deny(MaxArtifactSize, "%s has %d bytes, more than %d", a.Source, a.Bytes, e.MaxArtifactSize)
@@ -97,6 +104,9 @@ func (e Effective) why(key Key) Decision {
 	}
 	return Decision{Key: key, Scope: BuiltIn}
 }
+
+// tenants says whether a level is a tenant's own.
+func (s Scope) tenants() bool { return s == Tenant || s == Project }
 
 // who is whom people know a level by.
 func (s Scope) who() string {

@@ -214,7 +214,7 @@ func asInput(r Request, e Effective) (value any, digest string, err error) {
 		},
 	}
 	for _, a := range r.Artifacts {
-		in.Request.Artifacts = append(in.Request.Artifacts, artifact(a))
+		in.Request.Artifacts = append(in.Request.Artifacts, artifact{a.Source, a.Bytes, a.Signed})
 	}
 	raw, err := json.Marshal(in)
 	if err != nil {

@@ -243,3 +243,38 @@ func TestSourcesThatInputsChooseNeedAPolicy(t *testing.T) {
 		}
 	}
 }
+
+// What the platform demands is met by its own keys; what a tenant demands, by its keys too.
+func TestAttackADemandOfThePlatformIsNotMetByAKeyOfTheTenant(t *testing.T) {
+	t.Parallel()
+	demand := func(scopes ...policy.Scope) policy.Effective {
+		var levels []policy.Level
+		for _, s := range scopes {
+			levels = append(levels, policy.Level{Scope: s, Type: "*", Values: policy.Values{RequireSignature: new(true)}})
+		}
+		return policy.Resolve("node.file.fetch", levels)
+	}
+	for _, c := range []struct {
+		what   string
+		e      policy.Effective
+		by     policy.Scope
+		denied bool
+	}{
+		{"nobody demands one", demand(), "", false},
+		{"the platform, unsigned", demand(policy.Global), "", true},
+		{"the platform, by the tenant", demand(policy.Global), policy.Tenant, true},
+		{"the platform, by the platform", demand(policy.Global), policy.Global, false},
+		{"the tenant, unsigned", demand(policy.Tenant), "", true},
+		{"the tenant, by the tenant", demand(policy.Tenant), policy.Tenant, false},
+		{"the tenant, by the platform", demand(policy.Tenant), policy.Global, false},
+		{"a project, by the tenant", demand(policy.Project), policy.Tenant, false},
+		{"both, by the tenant", demand(policy.Global, policy.Tenant), policy.Tenant, true},
+	} {
+		got := c.e.Denials(policy.Request{Artifacts: []policy.Artifact{{
+			Source: "https://r.example/a", Signed: c.by == policy.Global, SignedForTenant: c.by == policy.Tenant,
+		}}})
+		if len(got) > 0 != c.denied {
+			t.Errorf("%s: %+v", c.what, got)
+		}
+	}
+}

@@ -14,9 +14,8 @@ import (
 )
 
 const count = `-- name: Count :one
-SELECT count(*) FROM artifacts
+SELECT count(*) AS kept, count(*) FILTER (WHERE status IN ('active', 'deprecated')) AS used FROM artifacts
 WHERE org_id IS NOT DISTINCT FROM $1 AND project_id IS NOT DISTINCT FROM $2
-  AND status <> 'retired'
 `
 
 type CountParams struct {
@@ -24,11 +23,16 @@ type CountParams struct {
 	ProjectID id.Project
 }
 
-func (q *Queries) Count(ctx context.Context, arg CountParams) (int64, error) {
+type CountRow struct {
+	Kept int64
+	Used int64
+}
+
+func (q *Queries) Count(ctx context.Context, arg CountParams) (CountRow, error) {
 	row := q.db.QueryRow(ctx, count, arg.OrgID, arg.ProjectID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var i CountRow
+	err := row.Scan(&i.Kept, &i.Used)
+	return i, err
 }
 
 const countKeys = `-- name: CountKeys :one
@@ -216,6 +220,45 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (ArtifactK
 		&i.WithdrawnBecause,
 	)
 	return i, err
+}
+
+const keysOf = `-- name: KeysOf :many
+SELECT id, org_id, name, pem, fingerprint, algorithm, repositories, not_before, not_after, created_at, created_by, withdrawn_at, withdrawn_by, withdrawn_because FROM artifact_keys WHERE id = ANY ($1::uuid[])
+`
+
+func (q *Queries) KeysOf(ctx context.Context, ids []string) ([]ArtifactKey, error) {
+	rows, err := q.db.Query(ctx, keysOf, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ArtifactKey
+	for rows.Next() {
+		var i ArtifactKey
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrgID,
+			&i.Name,
+			&i.Pem,
+			&i.Fingerprint,
+			&i.Algorithm,
+			&i.Repositories,
+			&i.NotBefore,
+			&i.NotAfter,
+			&i.CreatedAt,
+			&i.CreatedBy,
+			&i.WithdrawnAt,
+			&i.WithdrawnBy,
+			&i.WithdrawnBecause,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const list = `-- name: List :many
@@ -423,6 +466,25 @@ func (q *Queries) LockOwner(ctx context.Context, owner string) error {
 	return err
 }
 
+const lockStanding = `-- name: LockStanding :exec
+SELECT pg_advisory_xact_lock_shared(hashtextextended('standing of artifacts ' || $1::text, 0))
+`
+
+// Whoever asks what stands goes beside others who ask, and never beside one who takes something back.
+func (q *Queries) LockStanding(ctx context.Context, org string) error {
+	_, err := q.db.Exec(ctx, lockStanding, org)
+	return err
+}
+
+const lockStandingToChange = `-- name: LockStandingToChange :exec
+SELECT pg_advisory_xact_lock(hashtextextended('standing of artifacts ' || $1::text, 0))
+`
+
+func (q *Queries) LockStandingToChange(ctx context.Context, org string) error {
+	_, err := q.db.Exec(ctx, lockStandingToChange, org)
+	return err
+}
+
 const move = `-- name: Move :one
 UPDATE artifacts SET status = $2, status_reason = $3, updated_at = clock_timestamp(), updated_by = $4, version = version + 1
 WHERE id = $1 RETURNING id, org_id, project_id, name, kind, source, digest, size, media_type, artifact_type, layers, platforms, labels, signature, signature_format, signature_reason, key_id, checked_at, status, status_reason, version, created_at, created_by, updated_at, updated_by
@@ -539,16 +601,60 @@ func (q *Queries) OrgOfProject(ctx context.Context, argID id.Project) (id.Org, e
 	return org_id, err
 }
 
+const revokedAmong = `-- name: RevokedAmong :many
+SELECT w.digest::text AS digest, r.status_reason AS because
+FROM unnest($1::text[]) AS w (digest)
+JOIN artifacts r ON r.status = 'revoked' AND (r.digest = w.digest
+    OR r.platforms @> jsonb_build_array(jsonb_build_object('digest', w.digest))
+    OR r.digest IN (
+        SELECT p.named ->> 'digest' FROM artifacts i, jsonb_array_elements(i.platforms) AS p (named)
+        WHERE i.digest = w.digest))
+WHERE r.org_id IS NULL OR r.org_id = $2
+    AND (r.project_id IS NULL OR r.project_id = $3)
+ORDER BY w.digest, r.id LIMIT 1
+`
+
+type RevokedAmongParams struct {
+	Digests   []string
+	OrgID     id.Org
+	ProjectID id.Project
+}
+
+type RevokedAmongRow struct {
+	Digest  string
+	Because string
+}
+
+// Which digests are revoked, as far as an owner may know: by themselves, since a revoked index names them, or since they
+// are an index that names a revoked manifest.
+func (q *Queries) RevokedAmong(ctx context.Context, arg RevokedAmongParams) ([]RevokedAmongRow, error) {
+	rows, err := q.db.Query(ctx, revokedAmong, arg.Digests, arg.OrgID, arg.ProjectID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RevokedAmongRow
+	for rows.Next() {
+		var i RevokedAmongRow
+		if err := rows.Scan(&i.Digest, &i.Because); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const standing = `-- name: Standing :many
-SELECT a.digest, bool_or(a.status = 'revoked')::boolean AS revoked,
-    coalesce(bool_or(a.status IN ('active', 'deprecated') AND a.signature = 'verified' AND k.withdrawn_at IS NULL
-        AND k.not_before <= statement_timestamp() AND statement_timestamp() < k.not_after), false)::boolean AS signed,
-    coalesce(max(a.status_reason) FILTER (WHERE a.status = 'revoked'), '')::text AS because
-FROM artifacts a LEFT JOIN artifact_keys k ON k.id = a.key_id
-WHERE a.digest = ANY ($1::text[])
+SELECT a.digest, a.source, a.signature_format, k.org_id, k.repositories
+FROM artifacts a JOIN artifact_keys k ON k.id = a.key_id
+WHERE a.digest = ANY ($1::text[]) AND a.status IN ('active', 'deprecated') AND a.signature = 'verified'
   AND (a.org_id IS NULL OR a.org_id = $2
        AND (a.project_id IS NULL OR a.project_id = $3))
-GROUP BY a.digest ORDER BY a.digest
+  AND k.withdrawn_at IS NULL AND k.not_before <= statement_timestamp() AND statement_timestamp() < k.not_after
+ORDER BY a.id
 `
 
 type StandingParams struct {
@@ -558,13 +664,14 @@ type StandingParams struct {
 }
 
 type StandingRow struct {
-	Digest  string
-	Revoked bool
-	Signed  bool
-	Because string
+	Digest          string
+	Source          string
+	SignatureFormat string
+	OrgID           id.Org
+	Repositories    []string
 }
 
-// What is known of digests, as far as an owner may know it. A signature counts as long as its key does.
+// The signatures of digests that count now, as far as an owner may know. One counts as long as its key does.
 func (q *Queries) Standing(ctx context.Context, arg StandingParams) ([]StandingRow, error) {
 	rows, err := q.db.Query(ctx, standing, arg.Digests, arg.OrgID, arg.ProjectID)
 	if err != nil {
@@ -576,9 +683,10 @@ func (q *Queries) Standing(ctx context.Context, arg StandingParams) ([]StandingR
 		var i StandingRow
 		if err := rows.Scan(
 			&i.Digest,
-			&i.Revoked,
-			&i.Signed,
-			&i.Because,
+			&i.Source,
+			&i.SignatureFormat,
+			&i.OrgID,
+			&i.Repositories,
 		); err != nil {
 			return nil, err
 		}
@@ -605,10 +713,10 @@ const trustedKeys = `-- name: TrustedKeys :many
 SELECT id, org_id, name, pem, fingerprint, algorithm, repositories, not_before, not_after, created_at, created_by, withdrawn_at, withdrawn_by, withdrawn_because FROM artifact_keys
 WHERE (org_id IS NULL OR org_id = $1) AND withdrawn_at IS NULL
   AND not_before <= statement_timestamp() AND statement_timestamp() < not_after
-ORDER BY id
+ORDER BY org_id NULLS FIRST, id
 `
 
-// Keys that count for an owner now: its tenant's and the platform's.
+// Keys that count for an owner now: the platform's, and then its tenant's.
 func (q *Queries) TrustedKeys(ctx context.Context, orgID id.Org) ([]ArtifactKey, error) {
 	rows, err := q.db.Query(ctx, trustedKeys, orgID)
 	if err != nil {
