@@ -14,7 +14,7 @@ import (
 const RemoveMAASRecord = "remove_maas_record"
 
 var _ = catalog.Declare(job.Stage{
-	Name: RemoveMAASRecord, Title: "Remove the record of MAAS", Attempts: 2, Resume: RemoveMAASRecord,
+	Name: RemoveMAASRecord, Title: "Remove the machine from MAAS", Attempts: 2, Resume: RemoveMAASRecord,
 	Looks:   "the policy, and the machine in MAAS",
 	Does:    "deletes the machine in MAAS if the policy says so",
 	Expects: "the record is gone, or left by policy; a failure is a follow-up and never stops the job",

@@ -14,7 +14,7 @@ import (
 const StageReactivate = "reactivate_node"
 
 var _ = catalog.Declare(job.Stage{
-	Name: StageReactivate, Title: "Let its agent in again", Attempts: databaseRetryCount, Resume: StageReactivate,
+	Name: StageReactivate, Title: "Accept its agent again", Attempts: databaseRetryCount, Resume: StageReactivate,
 	Looks:    "the state of the node",
 	Does:     "makes the retired node active, but holds it",
 	Expects:  "the node is active and held",

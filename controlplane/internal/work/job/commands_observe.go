@@ -113,7 +113,7 @@ func (r *Runner[R, W]) LeadOn(ctx context.Context, job string, prove Prove[R, W]
 }
 
 // Wake lets a parked job go on from its last safe stage, because the signal came
-// that tells that what it was parked for has come about. A job that is not parked
+// that tells that what it was waiting for has happened. A job that is not parked
 // for that any more is left as it is.
 func (r *Runner[R, W]) Wake(ctx context.Context, job string) error {
 	return r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -125,7 +125,7 @@ func (r *Runner[R, W]) Wake(ctx context.Context, job string) error {
 		if !r.provable(row) || code.WakesOn == "" || len(goesOn) == 0 {
 			return nil
 		}
-		_, err = r.ActIn(ctx, tx, row, goesOn[0], "what it was parked for has come about", Besides[R]{
+		_, err = r.ActIn(ctx, tx, row, goesOn[0], "what it was waiting for has happened", Besides[R]{
 			Verb: "wake", Workflow: true, Metadata: map[string]any{"signal": code.WakesOn, "error_code": code.Name},
 		})
 		return err
