@@ -35,9 +35,9 @@ const (
 	running = `{` + checkPart +
 		`,"status":"running","waiting_for":"events","steps":[{"name":"database","ok":true,"duration_ms":3}]}`
 	passed = `{` + checkPart +
-		`,"status":"passed","finished_at":"2026-03-04T05:06:08Z","steps":[{"name":"database","ok":true,"duration_ms":3},{"name":"events","ok":true,"duration_ms":14}]}`
+		`,"status":"passed","finished_at":"2026-03-04T05:06:08Z","steps":[{"name":"workflow","components":"outbox, Temporal, worker","ok":true,"duration_ms":210},{"name":"database","components":"PostgreSQL","ok":true,"duration_ms":3},{"name":"events","components":"outbox, relay, NATS","ok":true,"duration_ms":14}]}`
 	failed = `{` + checkPart +
-		`,"status":"failed","finished_at":"2026-03-04T05:06:08Z","steps":[{"name":"database","ok":true,"duration_ms":3},{"name":"events","ok":false,"duration_ms":5000,"code":"nats_unavailable","message":"NATS does not answer","remedy":"check that NATS runs"}]}`
+		`,"status":"failed","finished_at":"2026-03-04T05:06:08Z","steps":[{"name":"database","components":"PostgreSQL","ok":true,"duration_ms":3,"message":"the worker wrote to the database"},{"name":"events","components":"outbox, relay, NATS","ok":false,"duration_ms":5000,"code":"nats_unavailable","message":"NATS does not answer","remedy":"check that NATS runs"}]}`
 	statusJSON = `{"version":"1.2.3","roles":["api","worker"],"ready":false,"insecure":["listen","nats"],"dependencies":[{"name":"postgres","up":true,"checked_at":"2026-03-04T05:09:00Z","took_ms":2},` +
 		`{"name":"nats","up":false,"checked_at":"2026-03-04T05:09:00Z","took_ms":5000,"code":"nats_unavailable","message":"no servers available","remedy":"check that NATS runs"}],` +
 		`"outbox":[{"destination":"nats","pending":12,"failed":1,"oldest_age_seconds":75.5},{"destination":"temporal","pending":0,"failed":0,"oldest_age_seconds":0}],` +

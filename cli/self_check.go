@@ -34,6 +34,7 @@ func stepColumns() []table.Column[apiclient.SelfcheckStep] {
 	type step = apiclient.SelfcheckStep
 	return []table.Column[step]{
 		{Title: "STEP", Text: func(t step) string { return string(t.Name) }},
+		{Title: "WENT THROUGH", Text: func(t step) string { return text(t.Components) }},
 		{Title: "OK", Text: func(t step) string { return yesNo(t.Ok) }},
 		{Title: "TOOK", Text: func(t step) string { return strconv.FormatInt(t.DurationMs, 10) + "ms" }},
 		{Title: "MESSAGE", Text: func(t step) string { return text(t.Message) }},
@@ -162,7 +163,7 @@ func (s *session) progress(o output.Object[apiclient.SelfCheck]) error {
 		parts[0] += ", at " + at
 	}
 	for _, step := range o.Value.Steps {
-		outcome := "ok"
+		outcome := "ok after " + strconv.FormatInt(step.DurationMs, 10) + "ms"
 		if !step.Ok {
 			outcome = cmp.Or(text(step.Message), "failed")
 		}

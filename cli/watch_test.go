@@ -137,7 +137,7 @@ func TestSelfCheckIsWaitedFor(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			if c.exit == failure.Unsuccessful && !strings.Contains(got.stdout,
-				"failed; database: ok; events: NATS does not answer") {
+				"failed; database: ok after 3ms; events: NATS does not answer") {
 				t.Error(got.stdout)
 			}
 		})

@@ -2421,6 +2421,7 @@ const (
 	SelfcheckStepNameDatabase SelfcheckStepName = "database"
 	SelfcheckStepNameEvents   SelfcheckStepName = "events"
 	SelfcheckStepNameSecrets  SelfcheckStepName = "secrets"
+	SelfcheckStepNameWorkflow SelfcheckStepName = "workflow"
 )
 
 // Defines values for ServiceAccountState.
@@ -12099,12 +12100,19 @@ type SelfcheckCancellation struct {
 // SelfcheckStep defines model for SelfcheckStep.
 type SelfcheckStep struct {
 	// Code stable code of what is wrong
-	Code       *string           `json:"code,omitempty"`
-	DurationMs int64             `json:"duration_ms"`
-	Message    *string           `json:"message,omitempty"`
-	Name       SelfcheckStepName `json:"name"`
-	Ok         bool              `json:"ok"`
-	Remedy     *string           `json:"remedy,omitempty"`
+	Code *string `json:"code,omitempty"`
+
+	// Components What the step went through.
+	//
+	// Examples: outbox, relay, NATS
+	Components *string `json:"components,omitempty"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Message What was done, or what is wrong.
+	Message *string           `json:"message,omitempty"`
+	Name    SelfcheckStepName `json:"name"`
+	Ok      bool              `json:"ok"`
+	Remedy  *string           `json:"remedy,omitempty"`
 }
 
 // SelfcheckStepName defines model for SelfcheckStep.Name.

@@ -1838,6 +1838,7 @@ var enums = map[string][]string{
 		"cancelled",
 	},
 	"SelfcheckStep.name": {
+		"workflow",
 		"database",
 		"events",
 		"secrets",

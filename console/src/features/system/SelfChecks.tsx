@@ -37,7 +37,7 @@ export function SelfChecks() {
   return (
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <p className="max-w-3xl text-sm text-muted">A self-check goes through the database, the events and the secrets as real work does: it records, delivers, runs a workflow and reads back.</p>
+        <p className="max-w-3xl text-sm text-muted">A self-check goes through every component as real work does: it writes to PostgreSQL, starts a workflow in Temporal, delivers an event to NATS, stores a secret in OpenBao and reads it back.</p>
         {pages.rows.length > 0 && run}
       </div>
       {start.error && <ProblemNote error={start.error} />}
@@ -85,7 +85,7 @@ function CheckCard({ check: c }: { check: Check }) {
           {c.steps.map((s) => (
             <li key={s.name} className="flex flex-wrap items-baseline gap-2">
               <Badge tone={s.ok ? 'ok' : 'bad'}>{s.ok ? 'ok' : 'failed'}</Badge>
-              <span className="font-medium">{s.name}</span>
+              <span className="font-medium">{s.components ?? s.name}</span>
               <span className="text-xs text-muted tabular-nums">{took(s.duration_ms)}</span>
               {s.message && <span className={s.ok ? 'text-muted' : 'text-bad'}>{s.message}</span>}
               {s.remedy && <span>{s.remedy}</span>}

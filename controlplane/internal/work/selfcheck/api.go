@@ -116,8 +116,12 @@ func answer(c Check, err error) (*output, error) {
 }
 
 func wire(c Check) SelfCheck {
+	steps := make([]Step, len(c.Steps))
+	for i, s := range c.Steps {
+		steps[i] = s.shown()
+	}
 	return SelfCheck{
-		ID: c.ID, Status: c.Status, Steps: append([]Step{}, c.Steps...), WaitingFor: c.WaitingFor,
+		ID: c.ID, Status: c.Status, Steps: steps, WaitingFor: c.WaitingFor,
 		RequestedBy:   c.RequestedBy,
 		CorrelationID: c.Correlation, CreatedAt: c.CreatedAt, FinishedAt: c.FinishedAt,
 	}

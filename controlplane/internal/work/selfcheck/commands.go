@@ -112,7 +112,7 @@ func (c Commands) finish(ctx context.Context, check id.SelfCheck, event Event, d
 		if s, _ := Lifecycle.State(now.Status); s.Terminal {
 			return nil // this activity is being repeated
 		}
-		now, err = move(ctx, tx, now, event, done)
+		now, err = move(ctx, tx, now, event, append(now.handedOver(), done...))
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func move(ctx context.Context, tx pgx.Tx, check Check, event Event, done []Step)
 	}
 	state, _ := Lifecycle.State(next)
 	err = selfcheckdb.New(tx).Move(ctx, selfcheckdb.MoveParams{
-		ID: check.ID, Status: string(next), Steps: encoded, Finished: state.Terminal,
+		ID: check.ID, Status: string(next), Steps: encoded, Begins: event == Start, Finished: state.Terminal,
 	})
 	if err != nil {
 		return check, fmt.Errorf("move self-check %s to %s: %w", check.ID, next, err)

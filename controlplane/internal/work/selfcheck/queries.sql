@@ -10,6 +10,7 @@ SELECT * FROM self_checks WHERE id = $1 FOR UPDATE;
 -- name: Move :exec
 UPDATE self_checks
 SET status = sqlc.arg(status), waiting_for = sqlc.arg(waiting_for), steps = sqlc.arg(steps), version = version + 1,
+    begun_at = CASE WHEN sqlc.arg(begins)::boolean THEN clock_timestamp() ELSE begun_at END,
     finished_at = CASE WHEN sqlc.arg(finished)::boolean THEN clock_timestamp() END
 WHERE id = sqlc.arg(id);
 

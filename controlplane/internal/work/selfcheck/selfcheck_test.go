@@ -120,11 +120,25 @@ func TestARequestIsOneTransaction(t *testing.T) {
 func TestACheckPassesAndLeavesNoSecretBehind(t *testing.T) {
 	b := newBench(t)
 	c := b.run(t, b.request(t), nil)
-	if c.Status != selfcheck.Passed || len(c.Steps) != 3 || c.FinishedAt == nil || c.WaitingFor != "" {
+	if c.Status != selfcheck.Passed || len(c.Steps) != 4 || c.FinishedAt == nil || c.WaitingFor != "" {
 		t.Errorf("%+v", c)
 	}
 	if len(b.secrets.held) != 0 {
 		t.Errorf("left behind: %v", b.secrets.held)
+	}
+}
+
+// How long the request was on its way to a worker is told too.
+func TestACheckSaysHowLongItWaitedForAWorker(t *testing.T) {
+	b := newBench(t)
+	c := b.request(t)
+	if _, err := b.db.Exec(t.Context(),
+		"UPDATE self_checks SET created_at = clock_timestamp() - interval '90 seconds'"); err != nil {
+		t.Fatal(err)
+	}
+	first := b.run(t, c, nil).Steps[0]
+	if first.Name != selfcheck.StepWorkflow || !first.OK || first.DurationMs < 90_000 {
+		t.Errorf("%+v", first)
 	}
 }
 
@@ -142,18 +156,18 @@ func TestAFailedStepSaysWhyAndWhatToDo(t *testing.T) {
 		step    int
 		code    string
 	}{
-		"events are not delivered": {func(b *bench) { b.events.after = 1 << 30 }, 1, "event_not_delivered"},
+		"events are not delivered": {func(b *bench) { b.events.after = 1 << 30 }, 2, "event_not_delivered"},
 		"secrets engine unavailable": {func(b *bench) {
 			b.secrets.fail = fault.New(fault.Unavailable, "secrets_unavailable",
 				"down")
-		}, 2, "secrets_unavailable"},
-		"secrets engine has two minds": {func(b *bench) { b.secrets.swap = true }, 2, "secret_changed"},
+		}, 3, "secrets_unavailable"},
+		"secrets engine has two minds": {func(b *bench) { b.secrets.swap = true }, 3, "secret_changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			c.breakIt(b)
 			got := b.run(t, b.request(t), nil)
-			if got.Status != selfcheck.Failed || len(got.Steps) != 3 {
+			if got.Status != selfcheck.Failed || len(got.Steps) != 4 {
 				t.Fatalf("%+v", got)
 			}
 			if s := got.Steps[c.step]; s.OK || s.Code != c.code || s.Message == "" {

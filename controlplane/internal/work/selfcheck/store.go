@@ -18,7 +18,7 @@ import (
 func fromRow(r selfcheckdb.SelfCheck) (Check, error) {
 	c := Check{
 		ID: r.ID, Status: Status(r.Status), RequestedBy: r.RequestedBy, Correlation: r.CorrelationID,
-		WaitingFor: r.WaitingFor, CreatedAt: r.CreatedAt, FinishedAt: r.FinishedAt,
+		WaitingFor: r.WaitingFor, CreatedAt: r.CreatedAt, BegunAt: r.BegunAt, FinishedAt: r.FinishedAt,
 	}
 	if err := json.Unmarshal(r.Steps, &c.Steps); err != nil {
 		return c, fmt.Errorf("decode steps of self-check %s: %w", r.ID, err)

@@ -21,4 +21,5 @@ type SelfCheck struct {
 	Version       int64
 	CreatedAt     time.Time
 	FinishedAt    *time.Time
+	BegunAt       *time.Time
 }

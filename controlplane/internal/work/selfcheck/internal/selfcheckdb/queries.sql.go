@@ -14,7 +14,7 @@ import (
 )
 
 const get = `-- name: Get :one
-SELECT id, status, requested_by, correlation_id, steps, waiting_for, version, created_at, finished_at FROM self_checks WHERE id = $1
+SELECT id, status, requested_by, correlation_id, steps, waiting_for, version, created_at, finished_at, begun_at FROM self_checks WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.SelfCheck) (SelfCheck, error) {
@@ -30,12 +30,13 @@ func (q *Queries) Get(ctx context.Context, argID id.SelfCheck) (SelfCheck, error
 		&i.Version,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.BegunAt,
 	)
 	return i, err
 }
 
 const insert = `-- name: Insert :one
-INSERT INTO self_checks (id, requested_by, correlation_id) VALUES ($1, $2, $3) RETURNING id, status, requested_by, correlation_id, steps, waiting_for, version, created_at, finished_at
+INSERT INTO self_checks (id, requested_by, correlation_id) VALUES ($1, $2, $3) RETURNING id, status, requested_by, correlation_id, steps, waiting_for, version, created_at, finished_at, begun_at
 `
 
 type InsertParams struct {
@@ -57,12 +58,13 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (SelfCheck, erro
 		&i.Version,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.BegunAt,
 	)
 	return i, err
 }
 
 const list = `-- name: List :many
-SELECT id, status, requested_by, correlation_id, steps, waiting_for, version, created_at, finished_at FROM self_checks
+SELECT id, status, requested_by, correlation_id, steps, waiting_for, version, created_at, finished_at, begun_at FROM self_checks
 WHERE ($1::timestamptz IS NULL
        OR (created_at, id) < ($1::timestamptz, $2::uuid))
   AND ($3::text IS NULL OR status = $3)
@@ -101,6 +103,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]SelfCheck, error)
 			&i.Version,
 			&i.CreatedAt,
 			&i.FinishedAt,
+			&i.BegunAt,
 		); err != nil {
 			return nil, err
 		}
@@ -113,7 +116,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]SelfCheck, error)
 }
 
 const lock = `-- name: Lock :one
-SELECT id, status, requested_by, correlation_id, steps, waiting_for, version, created_at, finished_at FROM self_checks WHERE id = $1 FOR UPDATE
+SELECT id, status, requested_by, correlation_id, steps, waiting_for, version, created_at, finished_at, begun_at FROM self_checks WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, argID id.SelfCheck) (SelfCheck, error) {
@@ -129,6 +132,7 @@ func (q *Queries) Lock(ctx context.Context, argID id.SelfCheck) (SelfCheck, erro
 		&i.Version,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.BegunAt,
 	)
 	return i, err
 }
@@ -136,14 +140,16 @@ func (q *Queries) Lock(ctx context.Context, argID id.SelfCheck) (SelfCheck, erro
 const move = `-- name: Move :exec
 UPDATE self_checks
 SET status = $1, waiting_for = $2, steps = $3, version = version + 1,
-    finished_at = CASE WHEN $4::boolean THEN clock_timestamp() END
-WHERE id = $5
+    begun_at = CASE WHEN $4::boolean THEN clock_timestamp() ELSE begun_at END,
+    finished_at = CASE WHEN $5::boolean THEN clock_timestamp() END
+WHERE id = $6
 `
 
 type MoveParams struct {
 	Status     string
 	WaitingFor string
 	Steps      json.RawMessage
+	Begins     bool
 	Finished   bool
 	ID         id.SelfCheck
 }
@@ -153,6 +159,7 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) error {
 		arg.Status,
 		arg.WaitingFor,
 		arg.Steps,
+		arg.Begins,
 		arg.Finished,
 		arg.ID,
 	)
