@@ -29,7 +29,7 @@ func (a *app) standingColumns() []table.Column[apiclient.BalanceView] {
 		}
 	}
 	span := func(of func(balance) int64) func(balance) string {
-		return func(v balance) string { return (time.Duration(of(v)) * time.Second).String() }
+		return func(v balance) string { return moment.Whole(time.Duration(of(v)) * time.Second) }
 	}
 	return []table.Column[balance]{
 		{Title: "TENANT", Text: func(v balance) string { return v.OrgId.String() }},
@@ -62,7 +62,7 @@ func lastsText(hours *float64) string {
 	case hours == nil:
 		return "for ever"
 	case *hours < 1:
-		return time.Duration(*hours * float64(time.Hour)).Round(time.Second).String()
+		return moment.Whole(time.Duration(*hours * float64(time.Hour)).Round(time.Second))
 	case *hours >= 48:
 		return fmt.Sprintf("%.1f days", *hours/24)
 	}

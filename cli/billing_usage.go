@@ -161,7 +161,7 @@ func (a *app) usage(s *session, c scope, f usageFlags) error {
 	for i, l := range report.Value.Lines {
 		lines[i].Value = l
 	}
-	return table.Print(s.Program.Out, columns, lines, !a.Flags.NoHeaders)
+	return table.Print(s.Program.Out, columns, lines, !a.Flags.NoHeaders, a.Wide())
 }
 
 func (s *session) readUsage(c scope, p *apiclient.GetUsageParams) (json.RawMessage, error) {

@@ -202,7 +202,7 @@ func (a *app) certificateKeysCommand() *cobra.Command {
 			for i, k := range keys {
 				rows[i].Value = k
 			}
-			return table.Print(s.Program.Out, keyColumns(), rows, !s.Flags.NoHeaders)
+			return table.Print(s.Program.Out, keyColumns(), rows, !s.Flags.NoHeaders, s.Wide())
 		},
 	})
 }

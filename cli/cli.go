@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/moment"
 	"gpuaas/cli/internal/output"
 )
 
@@ -101,7 +103,7 @@ func (a *app) root() *cobra.Command {
 
 func (a *app) addGlobalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVarP(&a.Flags.Output, "output", "o", "", "how to print: table, json or yaml (GPUAAS_OUTPUT)")
+	f.StringVarP(&a.Flags.Output, "output", "o", "", "how to print: table, wide (with ids), json or yaml (GPUAAS_OUTPUT)")
 	f.BoolVar(&a.Flags.NoHeaders, "no-headers", false, "print tables without column titles")
 	f.StringVar(&a.Flags.Context, "context", "", "the context to use (GPUAAS_CONTEXT; otherwise the current one)")
 	f.StringVar(&a.Flags.TokenFile, "token-file", "", "read the token from this file, - for standard input (GPUAAS_TOKEN)")
@@ -128,6 +130,11 @@ func withoutGlobalFlags(template string) string {
 // harden makes misuse of any command, also those that come from outside, a usage error with
 // exit code 2: cobra by itself prints help and succeeds when a verb is unknown.
 func harden(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if d, err := time.ParseDuration(f.DefValue); err == nil && f.Value.Type() == "duration" {
+			f.DefValue = moment.Whole(d) // as one would type it
+		}
+	})
 	for _, c := range cmd.Commands() {
 		harden(c)
 	}

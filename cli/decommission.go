@@ -415,5 +415,5 @@ func (s *session) printModes(raws []json.RawMessage, only []string) error {
 	if format != output.Table {
 		return output.Print(s.Program.Out, format, output.Array(wanted))
 	}
-	return table.Print(s.Program.Out, modeStageColumns(), rows, !s.Flags.NoHeaders)
+	return table.Print(s.Program.Out, modeStageColumns(), rows, !s.Flags.NoHeaders, s.Wide())
 }

@@ -213,7 +213,7 @@ func (s *session) showMap(raw json.RawMessage) error {
 	for i, v := range all.Value.Nodes {
 		spots[i].Value = v
 	}
-	if err := table.Print(s.Program.Out, spotColumns(), spots, !s.Flags.NoHeaders); err != nil {
+	if err := table.Print(s.Program.Out, spotColumns(), spots, !s.Flags.NoHeaders, s.Wide()); err != nil {
 		return err
 	}
 	if all.Value.Truncated {

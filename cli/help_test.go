@@ -137,7 +137,7 @@ func TestCompletion(t *testing.T) {
 		"context use ":                     "prod\nstaging\n:4\n",
 		"context use x ":                   ":4\n",
 		"tenant list --context ":           "prod\nstaging\n:4\n",
-		"tenant list -o ":                  "table\njson\nyaml\n:4\n",
+		"tenant list -o ":                  "table\nwide\njson\nyaml\n:4\n",
 		"service-account create x --role ": "project_admin\nproject_member\nproject_viewer\n:4\n",
 	} {
 		last := ""

@@ -144,7 +144,7 @@ func (s *session) showMany(noun string, raw []byte) error {
 		rows[i].Value = j
 	}
 	if format == output.Table {
-		err = table.Print(s.Program.Out, actedColumns(), rows, !s.Flags.NoHeaders)
+		err = table.Print(s.Program.Out, actedColumns(), rows, !s.Flags.NoHeaders, s.Wide())
 	} else {
 		err = output.Print(s.Program.Out, format, raw)
 	}

@@ -35,7 +35,7 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		{Title: "AGENT", Text: func(v node) string { return v.Agent.ReportedAgentVersion }},
 		{Title: "DRIFT", Text: func(v node) string { return badge(v.Agent.Badge) }},
 		{Title: "LAST CONTACT", Text: func(v node) string { return a.Whenever(v.LastAgentContactAt) }},
-		{Title: "ID", Text: func(v node) string { return v.NodeId.String() }},
+		{Title: "ID", Wide: true, Text: func(v node) string { return v.NodeId.String() }},
 		detail("HELD BECAUSE", a.heldBecause),
 		detail("HELD BY", func(v node) string { return v.HeldBy }),
 		detail("TAINTED", func(v node) string { return yesNo(v.Tainted) }),

@@ -285,7 +285,7 @@ func (s *session) onboardAll(v *onboardFlags, body apiclient.OnboardingNewBatchB
 	for i, o := range made.Value.Onboardings {
 		objects[i].Value = o
 	}
-	if err := table.Print(s.Program.Out, newBatchColumns(), objects, !s.Flags.NoHeaders); err != nil {
+	if err := table.Print(s.Program.Out, newBatchColumns(), objects, !s.Flags.NoHeaders, s.Wide()); err != nil {
 		return err
 	}
 	s.Note("batch %s: %s; follow with: gpuaas onboarding watch --batch %[1]s", made.Value.BatchId,

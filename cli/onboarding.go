@@ -14,6 +14,7 @@ import (
 	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/frame"
 	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/moment"
 	"gpuaas/cli/internal/output"
 	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
@@ -132,7 +133,7 @@ func typically(seconds *float64) string {
 	if took < time.Second {
 		return "<1s"
 	}
-	return took.Round(time.Second).String()
+	return moment.Whole(took.Round(time.Second))
 }
 
 func (a *app) onboardingNoun() jobNoun[apiclient.OnboardingView] {

@@ -109,5 +109,5 @@ func (s *session) showPruned(raw json.RawMessage, kinds []apiclient.PruningPrune
 	for i, k := range kinds {
 		rows[i].Value = k
 	}
-	return table.Print(s.Program.Out, s.app.prunedColumns(), rows, !s.Flags.NoHeaders)
+	return table.Print(s.Program.Out, s.app.prunedColumns(), rows, !s.Flags.NoHeaders, s.Wide())
 }

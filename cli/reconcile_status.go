@@ -117,7 +117,7 @@ func (s *session) showStates(raw json.RawMessage) error {
 		s.Note("there are no sites")
 		return nil
 	}
-	if err := table.Print(s.Program.Out, s.app.siteStateColumns(), sites, !s.Flags.NoHeaders); err != nil {
+	if err := table.Print(s.Program.Out, s.app.siteStateColumns(), sites, !s.Flags.NoHeaders, s.Wide()); err != nil {
 		return err
 	}
 	s.Note("%s", totalsText(all.Value.Totals))

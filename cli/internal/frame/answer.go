@@ -74,7 +74,7 @@ func PrintList[T any](a *App, columns []table.Column[T], raws []json.RawMessage)
 		a.Note("there are none")
 		return nil
 	}
-	return table.Print(a.Program.Out, columns, objects, !a.Flags.NoHeaders)
+	return table.Print(a.Program.Out, columns, objects, !a.Flags.NoHeaders, a.Wide())
 }
 
 // PrintPart prints, for people only, a table that belongs to an object.
@@ -89,5 +89,5 @@ func PrintPart[T any](s *Session, columns []table.Column[T], values []T) error {
 	if err := output.Write(s.Program.Out, "\n"); err != nil {
 		return err
 	}
-	return table.Print(s.Program.Out, columns, objects, !s.Flags.NoHeaders)
+	return table.Print(s.Program.Out, columns, objects, !s.Flags.NoHeaders, s.Wide())
 }

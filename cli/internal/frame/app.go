@@ -86,9 +86,19 @@ func (a *App) Moment(text string) (time.Time, error) {
 	return moment.Parse(text, a.Now().In(a.Zone))
 }
 
-// Format is how to print; an error when somebody asked for what there is not.
+func (a *App) output() string {
+	return cmp.Or(a.Flags.Output, a.Env["GPUAAS_OUTPUT"], output.Table)
+}
+
+// Wide says whether tables have the columns that only some people want, such as ids.
+func (a *App) Wide() bool { return a.output() == output.Wide }
+
+// Format is how to print; an error when somebody asked for what there is not. A wide table is one.
 func (a *App) Format() (string, error) {
-	f := cmp.Or(a.Flags.Output, cmp.Or(a.Env["GPUAAS_OUTPUT"], output.Table))
+	f := a.output()
+	if f == output.Wide {
+		return output.Table, nil
+	}
 	if !slices.Contains(output.Formats(), f) {
 		return "", failure.New(failure.Usage, "usage", "use one of: "+strings.Join(output.Formats(), ", "),
 			"there is no output format %q", f)

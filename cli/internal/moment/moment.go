@@ -88,6 +88,17 @@ func Short(d time.Duration) string {
 	return strconv.Itoa(int(d/day)) + "d"
 }
 
+// Whole is a duration in all of its units, without those that are zero at its end: 12h, 1h30m.
+func Whole(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if before, ends := strings.CutSuffix(text, zero); ends {
+			text = before + zero[:1]
+		}
+	}
+	return text
+}
+
 // ParseLife is a duration that may be in days.
 func ParseLife(text string) (time.Duration, error) {
 	const longest = 100 * 365

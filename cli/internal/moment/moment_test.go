@@ -51,3 +51,15 @@ func TestTimesAsPeopleTypeThem(t *testing.T) {
 		}
 	}
 }
+
+func TestWholeDurationsReadAsTheyAreTyped(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		12 * time.Hour: "12h", 90 * time.Minute: "1h30m", 5 * time.Minute: "5m", 30 * time.Second: "30s",
+		0: "0s", 10 * time.Second: "10s", time.Hour + 5*time.Second: "1h0m5s", 20 * time.Hour: "20h",
+		100 * time.Millisecond: "100ms",
+	} {
+		if got := Whole(d); got != want {
+			t.Errorf("%v reads %q, want %q", d, got, want)
+		}
+	}
+}

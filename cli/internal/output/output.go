@@ -16,12 +16,13 @@ import (
 // The formats.
 const (
 	Table = "table"
+	Wide  = "wide" // a table with more columns
 	JSON  = "json"
 	YAML  = "yaml"
 )
 
 // Formats are the ways to print.
-func Formats() []string { return []string{Table, JSON, YAML} }
+func Formats() []string { return []string{Table, Wide, JSON, YAML} }
 
 // Object is one object of the API: as it came, and as this program understands it.
 type Object[T any] struct {

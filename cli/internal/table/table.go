@@ -3,6 +3,7 @@ package table
 import (
 	"cmp"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,10 +16,18 @@ type Column[T any] struct {
 	Text  func(T) string
 	// Detail columns are shown with a single object, not in lists.
 	Detail bool
+	// Wide columns are shown in lists only if somebody asks for wide ones.
+	Wide bool
+}
+
+// listed are the columns of a list.
+func listed[T any](columns []Column[T], wide bool) []Column[T] {
+	return slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool { return c.Detail || c.Wide && !wide })
 }
 
 // Print prints objects for people, one a line.
-func Print[T any](w io.Writer, columns []Column[T], objects []output.Object[T], headers bool) error {
+func Print[T any](w io.Writer, columns []Column[T], objects []output.Object[T], headers, wide bool) error {
+	columns = listed(columns, wide)
 	rows := make([][]string, 0, len(objects)+1)
 	if headers {
 		rows = append(rows, titles(columns))
@@ -32,9 +41,7 @@ func Print[T any](w io.Writer, columns []Column[T], objects []output.Object[T], 
 func titles[T any](columns []Column[T]) []string {
 	var out []string
 	for _, c := range columns {
-		if !c.Detail {
-			out = append(out, c.Title)
-		}
+		out = append(out, c.Title)
 	}
 	return out
 }
@@ -42,9 +49,7 @@ func titles[T any](columns []Column[T]) []string {
 func cells[T any](columns []Column[T], value T) []string {
 	var out []string
 	for _, c := range columns {
-		if !c.Detail {
-			out = append(out, cmp.Or(output.Harmless(c.Text(value)), "-"))
-		}
+		out = append(out, cmp.Or(output.Harmless(c.Text(value)), "-"))
 	}
 	return out
 }

@@ -57,7 +57,7 @@ func AppendRows[T any](s *frame.Session, format string, columns []table.Column[T
 	if err != nil {
 		return err
 	}
-	return table.Print(s.Program.Out, columns, objects, headers)
+	return table.Print(s.Program.Out, columns, objects, headers, s.Wide())
 }
 
 // changes picks what was not there before in the same form.

@@ -10,6 +10,7 @@ import (
 
 	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/moment"
 	"gpuaas/cli/internal/output"
 )
 
@@ -68,7 +69,8 @@ func Await[T any](s *frame.Session, w Waiting, a Awaited[T]) (last output.Object
 	case err == nil && !ended:
 		return last, failure.New(failure.Interrupted, "interrupted", goesOn, "interrupted before %s ended", a.What)
 	case errors.Is(err, errWaitedLongEnough):
-		return last, failure.New(failure.Unavailable, "wait_timeout", goesOn, "%s did not end within %s", a.What, w.Timeout)
+		return last, failure.New(failure.Unavailable, "wait_timeout", goesOn, "%s did not end within %s", a.What,
+			moment.Whole(w.Timeout))
 	}
 	return last, err
 }
