@@ -25,7 +25,7 @@ const (
 		userID +
 		`","actor_name":"Ada","actor_role":"platform_admin","action":"tenant.create","target_kind":"tenant","target_id":"` +
 		orgID +
-		`","result":"success","correlation_id":"0190-corr","metadata":{"slug":"acme"}}`
+		`","target_name":"acme","sentence":"Ada created tenant acme.","result":"success","correlation_id":"0190-corr","metadata":{"slug":"acme"}}`
 	outboxJSON = `{"event_id":"` + eventID +
 		`","destination":"nats","event_type":"tenant.created","aggregate_kind":"tenant","aggregate_id":"` + orgID +
 		`","correlation_id":"0190-corr","status":"failed","attempts":12,"last_error":"nats: no responders","created_at":"2026-03-04T05:06:07Z"}`

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,40 +23,63 @@ func (a *app) auditColumns() []table.Column[apiclient.AuditLogEntry] {
 	type entry = apiclient.AuditLogEntry
 	return []table.Column[entry]{
 		{Title: "TIME", Text: func(e entry) string { return a.When(e.OccurredAt) }},
-		{Title: "ACTOR", Text: func(e entry) string { return cmp.Or(e.ActorName, e.ActorId) }},
-		{Title: "ROLE", Text: func(e entry) string { return e.ActorRole }},
-		{Title: "ACTION", Text: func(e entry) string { return e.Action }},
-		{Title: "RESULT", Text: func(e entry) string { return string(e.Result) }},
-		{Title: "TARGET", Text: func(e entry) string { return strings.TrimSpace(e.TargetKind + " " + e.TargetId) }},
-		{Title: "CORRELATION ID", Text: func(e entry) string { return e.CorrelationId }},
+		{Title: "WHAT HAPPENED", Text: func(e entry) string { return e.Sentence }},
 		{Title: "REASON", Text: func(e entry) string { return text(e.Reason) }},
+		{Title: "ACTOR", Wide: true, Text: func(e entry) string { return cmp.Or(e.ActorName, e.ActorId) }},
+		{Title: "ROLE", Wide: true, Text: func(e entry) string { return e.ActorRole }},
+		{Title: "ACTION", Wide: true, Text: func(e entry) string { return e.Action }},
+		{Title: "RESULT", Wide: true, Text: func(e entry) string { return string(e.Result) }},
+		{Title: "TARGET", Wide: true, Text: func(e entry) string {
+			return strings.TrimSpace(e.TargetKind + " " + e.TargetId)
+		}},
+		{Title: "CORRELATION ID", Wide: true, Text: func(e entry) string { return e.CorrelationId }},
 	}
 }
 
 type auditFilter struct {
-	action, actor, targetKind, target, result, correlation, since, until string
+	action, actor, by, targetKind, target, result, correlation, since, until string
+}
+
+// actors are whose entries --by shows; none means all.
+func actors() map[string][]apiclient.ListAuditLogsParamsActorKinds {
+	return map[string][]apiclient.ListAuditLogsParamsActorKinds{
+		"people":   {apiclient.ListAuditLogsParamsActorKindsUser, apiclient.ListAuditLogsParamsActorKindsAnonymous},
+		"programs": {apiclient.ListAuditLogsParamsActorKindsServiceAccount},
+		"platform": {apiclient.ListAuditLogsParamsActorKindsSystem, apiclient.ListAuditLogsParamsActorKindsNode},
+		"all":      nil,
+	}
 }
 
 func (f *auditFilter) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.action, "action", "", "only this action, such as tenant.create")
-	fs.StringVar(&f.actor, "actor", "", "only what this actor did, by id")
+	fs.StringVar(&f.by, "by", "people", "whose entries: people, programs (service accounts), platform (the control plane\n"+
+		"and nodes) or all; all if --action, --actor, --target or --correlation-id is given")
+	fs.StringVar(&f.actor, "actor", "", "only what this actor did: part of a name, or the id")
 	fs.StringVar(&f.targetKind, "target-kind", "", "only targets of this kind, such as tenant")
-	fs.StringVar(&f.target, "target", "", "only this target, by id")
+	fs.StringVar(&f.target, "target", "", "only this target: a host name, a slug, a name, an e-mail address or an id")
 	fs.StringVar(&f.result, "result", "", "only attempts with this result: success, failure or denied")
 	fs.StringVar(&f.correlation, "correlation-id", "", "only what one request caused")
 	fs.StringVar(&f.since, "since", "", "at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
 	fs.StringVar(&f.until, "until", "", "before this time")
 	frame.Complete(cmd, "result", apiclient.Words("list-audit-logs.result")...)
+	frame.Complete(cmd, "by", slices.Sorted(maps.Keys(actors()))...)
 }
 
 func (f *auditFilter) params(s *session) (apiclient.ListAuditLogsParams, error) {
 	p := apiclient.ListAuditLogsParams{
-		Action: frame.Given(s.Session, "action", &f.action), ActorId: frame.Given(s.Session, "actor", &f.actor),
+		Action: frame.Given(s.Session, "action", &f.action), Actor: frame.Given(s.Session, "actor", &f.actor),
 		TargetKind:    frame.Given(s.Session, "target-kind", &f.targetKind),
-		TargetId:      frame.Given(s.Session, "target", &f.target),
+		Target:        frame.Given(s.Session, "target", &f.target),
 		CorrelationId: frame.Given(s.Session, "correlation-id", &f.correlation),
 		Result:        frame.GivenAs[apiclient.ListAuditLogsParamsResult](s.Session, "result", &f.result),
+	}
+	about := p.Action != nil || p.Actor != nil || p.Target != nil || p.CorrelationId != nil
+	if kinds, known := actors()[f.by]; !known {
+		return p, failure.Misuse(s.Cmd, "--by must be one of %s, not %q",
+			strings.Join(slices.Sorted(maps.Keys(actors())), ", "), f.by)
+	} else if len(kinds) > 0 && (!about || s.Cmd.Flags().Changed("by")) {
+		p.ActorKinds = &kinds
 	}
 	for _, bound := range []struct {
 		flag, text string
@@ -78,9 +102,11 @@ func (a *app) auditCommand() *cobra.Command {
 		a.verb(verb{
 			use: "list", short: "List the audit log, newest first", aliases: []string{"ls"},
 			operations: []string{"list-audit-logs"},
-			long: "Lists the audit log, newest first. With --watch it shows the newest entries and then each new\n" +
-				"one below the others until Ctrl-C.",
-			example: "  gpuaas audit list --since 24h --result denied\n  gpuaas audit list --action tenant.create -o json",
+			long: "Lists what people did, newest first; with --by all, also what service accounts, nodes and the\n" +
+				"control plane did. With --watch it shows the newest entries and then each new one below the others\n" +
+				"until Ctrl-C. Ids, roles and actions are shown with -o wide.",
+			example: "  gpuaas audit list --since 24h --result denied\n  gpuaas audit list --target c07u31\n" +
+				"  gpuaas audit list --actor ada --action tenant.create -o json",
 			flags: func(cmd *cobra.Command) action {
 				filter := &auditFilter{}
 				filter.add(cmd)

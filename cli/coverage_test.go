@@ -282,6 +282,7 @@ var errands = slices.Concat(rentErrands, allocationErrands, webhookErrands, main
 	{"trust-add", "trust add testdata/ca.pem --reason rotation"},
 	{"trust-remove", "trust remove " + authorityID + " --reason rotation --force"},
 	{"audit-list", "audit list --since 24h --action tenant.create --result success"},
+	{"audit-list-wide", "audit list --by all -o wide"},
 	{"audit-list-json", "audit list -o json"},
 	{"events", "events --type tenant --from 40"},
 	{"events-json", "events -o json"},

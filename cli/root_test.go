@@ -108,9 +108,30 @@ func TestAuditFilters(t *testing.T) {
 	signedIn(t, f).run("audit", "list", "--action", "a.b", "--actor", "x", "--target-kind", "k", "--target", "t",
 		"--result", "denied",
 		"--correlation-id", "c", "--since", "1h", "--until", "2026-01-01T00:00:00Z", "--limit", "7")
-	want := "action=a.b&actor_id=x&correlation_id=c&page_size=7&result=denied&since=2026-03-04T04%3A09%3A07Z&target_id=t&target_kind=k&until=2026-01-01T00%3A00%3A00Z"
+	want := "action=a.b&actor=x&correlation_id=c&page_size=7&result=denied&since=2026-03-04T04%3A09%3A07Z&target=t&target_kind=k&until=2026-01-01T00%3A00%3A00Z"
 	if got := f.received()[0].query; !sameQuery(got, want) {
 		t.Errorf("asked %s, want %s", got, want)
+	}
+}
+
+// People come first, and everybody where something is named.
+func TestWhoseAuditEntriesAreShown(t *testing.T) {
+	const people, all = "actor_kinds=user&actor_kinds=anonymous&page_size=7", "page_size=7"
+	for args, want := range map[string]string{
+		"": people, "--by people": people, "--by all": all,
+		"--target t": "target=t&" + all, "--by people --target t": "target=t&" + people,
+		"--by programs": "actor_kinds=service_account&" + all, "--by platform": "actor_kinds=system&actor_kinds=node&" + all,
+		"--action node.trust_refused": "action=node.trust_refused&" + all,
+	} {
+		f := newFakeAPI(t)
+		got := signedIn(t, f).run(append([]string{"audit", "list", "--limit", "7"}, strings.Fields(args)...)...)
+		if asked := f.received(); len(asked) != 1 || !sameQuery(asked[0].query, want) {
+			t.Errorf("%q asked %v, want %s: %v", args, asked, want, got)
+		}
+	}
+	if got := signedIn(t, newFakeAPI(t)).run("audit", "list", "--by", "robots"); got.exit != failure.Usage ||
+		!strings.Contains(got.err, "all, people, platform, programs") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -232,7 +232,7 @@ func checkLab(t *testing.T, p *plane) {
 func auditTrail(t *testing.T, cli []string) []string {
 	t.Helper()
 	var entries []apiclient.AuditLogEntry
-	text := succeed(t, cli, "audit", "list", "-o", "json", "--limit", "0")
+	text := succeed(t, cli, "audit", "list", "--by", "all", "-o", "json", "--limit", "0")
 	if err := json.Unmarshal([]byte(text), &entries); err != nil {
 		var list struct {
 			Items []apiclient.AuditLogEntry `json:"items"`

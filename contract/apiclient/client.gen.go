@@ -2917,6 +2917,15 @@ const (
 	ListGlobalArtifactsParamsStatusRevoked    ListGlobalArtifactsParamsStatus = "revoked"
 )
 
+// Defines values for ListAuditLogsParamsActorKinds.
+const (
+	ListAuditLogsParamsActorKindsAnonymous      ListAuditLogsParamsActorKinds = "anonymous"
+	ListAuditLogsParamsActorKindsNode           ListAuditLogsParamsActorKinds = "node"
+	ListAuditLogsParamsActorKindsServiceAccount ListAuditLogsParamsActorKinds = "service_account"
+	ListAuditLogsParamsActorKindsSystem         ListAuditLogsParamsActorKinds = "system"
+	ListAuditLogsParamsActorKindsUser           ListAuditLogsParamsActorKinds = "user"
+)
+
 // Defines values for ListAuditLogsParamsResult.
 const (
 	ListAuditLogsParamsResultDenied  ListAuditLogsParamsResult = "denied"
@@ -4887,11 +4896,19 @@ type AuditLogEntry struct {
 	OrgId *openapi_types.UUID `json:"org_id,omitempty"`
 
 	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	ProjectId  *openapi_types.UUID `json:"project_id,omitempty"`
-	Reason     *string             `json:"reason,omitempty"`
-	Result     AuditLogEntryResult `json:"result"`
-	TargetId   string              `json:"target_id"`
-	TargetKind string              `json:"target_kind"`
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+	Reason    *string             `json:"reason,omitempty"`
+	Result    AuditLogEntryResult `json:"result"`
+
+	// Sentence Who did what to what.
+	//
+	// Examples: Ada quarantined node c07u31.
+	Sentence   string `json:"sentence"`
+	TargetId   string `json:"target_id"`
+	TargetKind string `json:"target_kind"`
+
+	// TargetName What the target is called now; absent: it has no name, or the caller may not see it.
+	TargetName *string `json:"target_name,omitempty"`
 }
 
 // AuditLogEntryActorKind defines model for AuditLogEntry.ActorKind.
@@ -14551,11 +14568,20 @@ type ListAuditLogsParams struct {
 	// ActorId only what this actor did
 	ActorId *string `form:"actor_id,omitempty" json:"actor_id,omitempty"`
 
+	// Actor only what actors did whose name contains this, or whose id it is
+	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// ActorKinds only what actors of these kinds did; repeated
+	ActorKinds *[]ListAuditLogsParamsActorKinds `form:"actor_kinds,omitempty" json:"actor_kinds,omitempty"`
+
 	// TargetKind only targets of this kind
 	TargetKind *string `form:"target_kind,omitempty" json:"target_kind,omitempty"`
 
 	// TargetId only this target
 	TargetId *string `form:"target_id,omitempty" json:"target_id,omitempty"`
+
+	// Target only targets that are called so, or have this id: a host name, the slug of a tenant or project, the name or e-mail address of a person, the name of a site
+	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
 	// Result only attempts that ended so
 	Result *ListAuditLogsParamsResult `form:"result,omitempty" json:"result,omitempty"`
@@ -14569,6 +14595,9 @@ type ListAuditLogsParams struct {
 	// Until before this time
 	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
 }
+
+// ListAuditLogsParamsActorKinds defines parameters for ListAuditLogs.
+type ListAuditLogsParamsActorKinds string
 
 // ListAuditLogsParamsResult defines parameters for ListAuditLogs.
 type ListAuditLogsParamsResult string
@@ -17431,8 +17460,11 @@ func (c *Client) ListAuditLogsWithResponse(ctx context.Context, params *ListAudi
 		r.query("page_size", params.PageSize, false)
 		r.query("action", params.Action, false)
 		r.query("actor_id", params.ActorId, false)
+		r.query("actor", params.Actor, false)
+		r.query("actor_kinds", params.ActorKinds, true)
 		r.query("target_kind", params.TargetKind, false)
 		r.query("target_id", params.TargetId, false)
+		r.query("target", params.Target, false)
 		r.query("result", params.Result, false)
 		r.query("correlation_id", params.CorrelationId, false)
 		r.query("since", params.Since, false)

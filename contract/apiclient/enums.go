@@ -2251,6 +2251,13 @@ var enums = map[string][]string{
 		"failed",
 		"release_failed",
 	},
+	"list-audit-logs.actor_kinds": {
+		"user",
+		"service_account",
+		"node",
+		"system",
+		"anonymous",
+	},
 	"list-audit-logs.result": {
 		"success",
 		"failure",

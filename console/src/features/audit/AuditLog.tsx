@@ -12,23 +12,25 @@ import { exact, When } from '../../ui/time'
 import { words } from '../../ui/tone'
 import { FilterText } from '../../ui/filtertext'
 import { toMoment } from './moment'
+import { about, kindsOf, whose } from './whose'
 
 type Entry = Schemas['AuditLogEntry']
 
 const results = enums['list-audit-logs.result']
-const filters = ['action', 'actor_id', 'target_kind', 'target_id', 'result', 'correlation_id', 'since', 'until'] as const
+const filters = ['by', 'action', 'actor', 'actor_id', 'target', 'target_kind', 'target_id', 'result', 'correlation_id', 'since', 'until'] as const
 const none = Object.fromEntries(filters.map((f) => [f, undefined]))
 
 /** AuditLog is who did what to what, and who was refused. */
 export default function AuditLog() {
   const [search, change] = useSearchState()
   const [opened, setOpened] = useState<Entry>()
-  const { action, actor_id, target_kind, target_id, correlation_id } = search
+  const { action, actor, actor_id, target, target_kind, target_id, correlation_id } = search
+  const actor_kinds = kindsOf(search)
   const result = results.find((r) => r === search.result)
   const [since, until] = [toMoment(search.since), toMoment(search.until)]
   const pages = usePages(
-    ['audit', action, actor_id, target_kind, target_id, result, correlation_id, since, until],
-    (cursor) => got(api.GET('/api/v1/admin/audit-logs', { params: { query: { action, actor_id, target_kind, target_id, result, correlation_id, since, until, cursor, page_size: 100 } } })),
+    ['audit', actor_kinds, action, actor, actor_id, target, target_kind, target_id, result, correlation_id, since, until],
+    (cursor) => got(api.GET('/api/v1/admin/audit-logs', { params: { query: { actor_kinds, action, actor, actor_id, target, target_kind, target_id, result, correlation_id, since, until, cursor, page_size: 100 } } })),
     { refetchInterval: 15_000 },
   )
   const filtered = filters.some((f) => search[f])
@@ -36,7 +38,7 @@ export default function AuditLog() {
     <Page
       title="Audit log"
       lead="Who did what to what, and who was refused."
-      actions={filtered && <Button onClick={() => change(none)}>Take all filters away</Button>}
+      actions={filtered && <Button onClick={() => change(none)}>Clear all filters</Button>}
     >
       <Filters rows={pages.rows} />
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
@@ -51,12 +53,12 @@ export default function AuditLog() {
             onOpen={setOpened}
             more={pages.more}
             stale={pages.stale}
-            empty={<Empty title={filtered ? 'No entry fits these filters' : 'Nothing was recorded yet'}>{filtered ? 'Remove a filter to see more.' : 'Every change, and every attempt that was refused, is recorded here.'}</Empty>}
+            empty={<Empty title={filtered ? 'No entry matches these filters' : 'Nothing has been recorded yet'}>{filtered ? 'Remove a filter to see more.' : 'Every change, and every attempt that was refused, is recorded here.'}</Empty>}
           />
           {/* The rows of an earlier question have no time of their own. */}
           {pages.readAt > 0 && (
             <p className="text-xs text-muted">
-              As of <When at={new Date(pages.readAt).toISOString()} />. Read anew every 15 seconds.
+              As of <When at={new Date(pages.readAt).toISOString()} />. Refreshed every 15 seconds.
             </p>
           )}
         </>
@@ -71,11 +73,11 @@ function Filters({ rows }: { rows: Entry[] }) {
   const seen = (of: (e: Entry) => string) => [...new Set(rows.map(of))].sort()
   return (
     <div className="grid grid-cols-2 items-start gap-3 lg:grid-cols-4">
-      <SelectField label="Result" value={search.result ?? ''} onChange={(result) => change({ result })} options={[{ value: '', label: 'all' }, ...results]} />
+      <SelectField label="Done by" value={search.by ?? (about(search) ? 'all' : '')} onChange={(by) => change({ by: by || (about(search) ? 'people' : undefined) })} options={whose} />
+      <Filter name="actor" label="Who" placeholder="name or id" list={seen((e) => e.actor_name)} />
+      <Filter name="target" label="On what" placeholder="host name, tenant, person or id" />
       <Filter name="action" label="Action" placeholder="node.quarantine" list={seen((e) => e.action)} />
-      <Filter name="actor_id" label="Actor id" />
-      <Filter name="target_kind" label="Kind of target" placeholder="node" list={seen((e) => e.target_kind)} />
-      <Filter name="target_id" label="Target id" />
+      <SelectField label="Result" value={search.result ?? ''} onChange={(result) => change({ result })} options={[{ value: '', label: 'all' }, ...results]} />
       <Filter name="correlation_id" label="Correlation id" />
       <TextField label="At or after" type="datetime-local" value={search.since ?? ''} onChange={(since) => change({ since })} />
       <TextField label="Before" type="datetime-local" value={search.until ?? ''} onChange={(until) => change({ until })} />
@@ -91,29 +93,18 @@ function Filter({ name, ...field }: { name: string; label: string; placeholder?:
 
 const columns: Column<Entry>[] = [
   { key: 'at', title: 'When', width: '7rem', cell: (e) => <When at={e.occurred_at} /> },
-  { key: 'result', title: 'Result', width: '6rem', cell: (e) => <State of="result" is={e.result} /> },
-  { key: 'action', title: 'Action', width: 'minmax(15rem, 1fr)', cell: (e) => <span className={e.result === 'success' ? '' : e.result === 'denied' ? 'font-semibold text-warn' : 'font-semibold text-bad'}>{e.action}</span> },
   {
-    key: 'actor',
-    title: 'Who',
-    width: 'minmax(10rem, 1fr)',
+    key: 'what',
+    title: 'What happened',
+    width: 'minmax(20rem, 2.4fr)',
     cell: (e) => (
-      <>
-        {e.actor_name || words(e.actor_kind)} <span className="text-xs text-muted">{words(e.actor_role)}</span>
-      </>
+      <span title={e.sentence} className={e.result === 'success' ? '' : e.result === 'denied' ? 'font-semibold text-warn' : 'font-semibold text-bad'}>
+        {e.sentence}
+      </span>
     ),
   },
-  {
-    key: 'target',
-    title: 'Target',
-    width: 'minmax(12rem, 1.2fr)',
-    cell: (e) => (
-      <>
-        {words(e.target_kind)} <span className="font-mono text-xs text-muted">{e.target_id}</span>
-      </>
-    ),
-  },
-  { key: 'reason', title: 'Reason', width: 'minmax(10rem, 1.2fr)', cell: (e) => e.reason },
+  { key: 'reason', title: 'Reason', width: 'minmax(10rem, 1.2fr)', cell: (e) => <span title={e.reason}>{e.reason}</span> },
+  { key: 'role', title: 'As', width: '9rem', cell: (e) => words(e.actor_role) },
   { key: 'address', title: 'From', width: '8rem', cell: (e) => e.actor_address },
 ]
 
@@ -122,7 +113,7 @@ function EntryDialog({ entry: e, onClose }: { entry: Entry; onClose: () => void 
     <Dialog
       title={
         <>
-          {e.action} <State of="result" is={e.result} />
+          {e.sentence} <State of="result" is={e.result} />
         </>
       }
       onClose={onClose}
@@ -132,18 +123,19 @@ function EntryDialog({ entry: e, onClose }: { entry: Entry; onClose: () => void 
         <Facts
           of={[
             ['When', exact(e.occurred_at)],
+            ['Action', <Narrow key="a" to={{ action: e.action }} onGo={onClose}>{e.action}</Narrow>],
             [
               'Who',
               <span key="w">
-                {e.actor_name} <Badge>{words(e.actor_kind)}</Badge> <Badge>{words(e.actor_role)}</Badge> <Narrow to={{ actor_id: e.actor_id }} onGo={onClose}>{e.actor_id}</Narrow>
+                {e.actor_name} <Badge>{words(e.actor_kind)}</Badge> <Badge>{words(e.actor_role)}</Badge> <Narrow to={{ by: 'all', actor_id: e.actor_id }} onGo={onClose}>{e.actor_id}</Narrow>
               </span>,
             ],
             ['From', e.actor_address],
-            ['Target', <span key="t">{words(e.target_kind)} <Narrow to={{ target_kind: e.target_kind, target_id: e.target_id }} onGo={onClose}>{e.target_id}</Narrow></span>],
+            ['Target', <span key="t">{words(e.target_kind)} {e.target_name} <Narrow to={{ by: 'all', target_kind: e.target_kind, target_id: e.target_id }} onGo={onClose}>{e.target_id}</Narrow></span>],
             ['Reason', e.reason],
             ['Tenant', e.org_id && <TextLink to={`/access/tenants/${e.org_id}`}>{e.org_id}</TextLink>],
             ['Project', e.project_id && <TextLink to={`/access/projects/${e.project_id}`}>{e.project_id}</TextLink>],
-            ['Correlation id', <Narrow key="c" to={{ correlation_id: e.correlation_id }} onGo={onClose}>{e.correlation_id}</Narrow>],
+            ['Correlation id', <Narrow key="c" to={{ by: 'all', correlation_id: e.correlation_id }} onGo={onClose}>{e.correlation_id}</Narrow>],
             ['Entry', <Code key="i">{e.id}</Code>],
           ]}
         />

@@ -27,6 +27,8 @@ type LogEntry struct {
 	Action        string          `json:"action" example:"tenant.create"`
 	TargetKind    string          `json:"target_kind"`
 	TargetID      string          `json:"target_id"`
+	TargetName    string          `json:"target_name,omitempty" doc:"What the target is called now; absent: it has no name, or the caller may not see it."`
+	Sentence      string          `json:"sentence" doc:"Who did what to what." example:"Ada quarantined node c07u31."`
 	OrgID         *id.Org         `json:"org_id,omitempty"`
 	ProjectID     *id.Project     `json:"project_id,omitempty"`
 	Result        string          `json:"result" enum:"success,failure,denied"`
@@ -39,8 +41,11 @@ type listInput struct {
 	httpapi.Page
 	Action        string    `query:"action" doc:"only this action, such as tenant.create"`
 	ActorID       string    `query:"actor_id" doc:"only what this actor did"`
+	Actor         string    `query:"actor" maxLength:"253" doc:"only what actors did whose name contains this, or whose id it is"`
+	ActorKinds    []string  `query:"actor_kinds,explode" maxItems:"5" enum:"user,service_account,node,system,anonymous" doc:"only what actors of these kinds did; repeated"`
 	TargetKind    string    `query:"target_kind" doc:"only targets of this kind"`
 	TargetID      string    `query:"target_id" doc:"only this target"`
+	Target        string    `query:"target" maxLength:"253" doc:"only targets that are called so, or have this id: a host name, the slug of a tenant or project, the name or e-mail address of a person, the name of a site"`
 	Result        string    `query:"result" enum:"success,failure,denied" doc:"only attempts that ended so"`
 	CorrelationID string    `query:"correlation_id" doc:"only what one request caused"`
 	Since         time.Time `query:"since" doc:"at or after this time"`
@@ -73,11 +78,10 @@ func list(ctx context.Context, db *postgres.DB, in *listInput) (*listOutput, err
 	}
 	f := Filter{
 		Action: given(in.Action), ActorID: given(in.ActorID), TargetKind: given(in.TargetKind), TargetID: given(in.TargetID),
+		Actor: given(in.Actor), ActorKinds: in.ActorKinds, Target: given(in.Target),
 		Result: given(in.Result), CorrelationID: given(in.CorrelationID), Since: given(in.Since), Until: given(in.Until),
 	}
-	shown := func(l Log) Log { return l }
 	if who := auth.From(ctx); !who.SeesAll(auth.AuditRead) {
-		shown = forTenants
 		f.Orgs = append([]id.Org{}, who.OrgsWith(auth.AuditRead)...)
 	}
 	logs, err := List(ctx, db, f, c.Before, in.Limit())
@@ -86,28 +90,40 @@ func list(ctx context.Context, db *postgres.DB, in *listInput) (*listOutput, err
 	}
 	page := httpapi.NewList(in.Page, logs, func(l Log) any { return cursor{Before: l.Seq} })
 	out := &listOutput{Body: httpapi.List[LogEntry]{NextCursor: page.NextCursor}}
+	names, err := NamesOf(ctx, db, page.Items, f.Orgs)
+	if err != nil {
+		return nil, err
+	}
 	for _, l := range page.Items {
-		out.Body.Items = append(out.Body.Items, wire(shown(l)))
+		if f.Orgs != nil {
+			l = forTenants(l, names)
+		}
+		out.Body.Items = append(out.Body.Items, wire(l, names))
 	}
 	return out, nil
 }
 
 // forTenants is an entry as a tenant may read it. Operators write for each other: what
 // they say may be about machines and other tenants, and who they are is the platform's
-// own affair.
-func forTenants(l Log) Log {
+// own affair, also of one who acted as a member of the tenant.
+func forTenants(l Log, names Names) Log {
+	of := names.actor(l)
 	if slices.Contains(auth.PlatformRoles, l.ActorRole) && l.ActorKind != auth.KindSystem {
-		l.ActorID, l.ActorName, l.ActorAddr, l.Reason, l.Metadata = "", "the operator of the platform", "", "", nil
+		l.Reason, l.Metadata, of = "", nil, ThePlatform
+	}
+	if of == ThePlatform {
+		l.ActorID, l.ActorName, l.ActorAddr = "", ThePlatform, ""
 	}
 	return l
 }
 
-func wire(l Log) LogEntry {
+func wire(l Log, names Names) LogEntry {
+	target := names.target(l)
 	return LogEntry{
 		ID: l.ID, OccurredAt: l.OccurredAt, ActorKind: string(l.ActorKind), ActorID: l.ActorID, ActorName: l.ActorName,
 		ActorRole: string(l.ActorRole), ActorAddress: l.ActorAddr, Action: l.Action, TargetKind: l.TargetKind,
-		TargetID: l.TargetID,
-		OrgID:    given(l.Org), ProjectID: given(l.Project), Result: string(l.Result), Reason: l.Reason,
+		TargetID: l.TargetID, TargetName: target, Sentence: l.Sentence(names.actor(l), target),
+		OrgID: given(l.Org), ProjectID: given(l.Project), Result: string(l.Result), Reason: l.Reason,
 		CorrelationID: l.CorrelationID, Metadata: l.Metadata,
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -90,6 +92,9 @@ func Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 type Filter struct {
 	Action, ActorID, TargetKind, TargetID, Result, CorrelationID *string
 	Since, Until                                                 *time.Time
+	Actor                                                        *string  // part of the name, or the id
+	Target                                                       *string  // the name as it is now, or the id
+	ActorKinds                                                   []string // none filters nothing
 	// Orgs keeps only entries of these tenants. Nil means all, empty means
 	// none.
 	Orgs []id.Org
@@ -101,7 +106,16 @@ func List(ctx context.Context, db *postgres.DB, f Filter, before int64, limit in
 	p := auditdb.ListParams{
 		Action: f.Action, ActorID: f.ActorID, TargetKind: f.TargetKind, TargetID: f.TargetID, Result: f.Result,
 		CorrelationID: f.CorrelationID, Since: f.Since, Until: f.Until,
-		AllOrgs: f.Orgs == nil, OrgIds: []string{}, PageSize: limit,
+		Actor: f.Actor, ActorKinds: append([]string{}, f.ActorKinds...), Targets: []string{},
+		AllOrgs: f.Orgs == nil, OrgIds: texts(f.Orgs), PageSize: limit,
+	}
+	if f.Target != nil {
+		named, err := auditdb.New(db).Named(ctx, auditdb.NamedParams{Name: *f.Target, AllOrgs: p.AllOrgs, OrgIds: p.OrgIds})
+		if err != nil {
+			return nil, fmt.Errorf("look for what is called %s: %w", *f.Target, err)
+		}
+		p.Targets = append(p.Targets, *f.Target)
+		p.Targets = append(p.Targets, named...)
 	}
 	// Whoever may not read who somebody is cannot find out by asking for them.
 	for _, role := range auth.PlatformRoles {
@@ -109,9 +123,6 @@ func List(ctx context.Context, db *postgres.DB, f Filter, before int64, limit in
 	}
 	if before > 0 {
 		p.Before = &before
-	}
-	for _, org := range f.Orgs {
-		p.OrgIds = append(p.OrgIds, org.String())
 	}
 	rows, err := auditdb.New(db).List(ctx, p)
 	if err != nil {
@@ -127,4 +138,53 @@ func List(ctx context.Context, db *postgres.DB, f Filter, before int64, limit in
 		}
 	}
 	return logs, nil
+}
+
+func texts(orgs []id.Org) []string {
+	out := make([]string, len(orgs))
+	for i, org := range orgs {
+		out[i] = org.String()
+	}
+	return out
+}
+
+// ThePlatform is what tenants read in place of the names of people of the platform.
+const ThePlatform = "the platform"
+
+// Names are what targets and actors are called now, by kind and id.
+type Names map[[2]string]string
+
+func (n Names) target(l Log) string { return n[[2]string{l.TargetKind, l.TargetID}] }
+
+// actor is what the person or the node is called now that did something.
+func (n Names) actor(l Log) string {
+	return n[[2]string{string(l.ActorKind), strings.TrimPrefix(l.ActorID, "node:")}]
+}
+
+// NamesOf reads what the targets and the actors of entries are called now, as far as a reader of these tenants
+// may know it; nil is a reader of everything.
+func NamesOf(ctx context.Context, db *postgres.DB, logs []Log, orgs []id.Org) (Names, error) {
+	var ids []string
+	for _, l := range logs {
+		ids = append(ids, l.TargetID, strings.TrimPrefix(l.ActorID, "node:"))
+	}
+	ids = slices.DeleteFunc(ids, func(of string) bool {
+		_, err := id.Parse[id.Node](of) // of whatever; some targets have no such id
+		return err != nil
+	})
+	names := Names{}
+	if len(ids) == 0 {
+		return names, nil
+	}
+	slices.Sort(ids)
+	rows, err := auditdb.New(db).Names(ctx, auditdb.NamesParams{
+		Ids: slices.Compact(ids), AllOrgs: orgs == nil, OrgIds: texts(orgs), ThePlatform: ThePlatform,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what targets of the audit log are called: %w", err)
+	}
+	for _, r := range rows {
+		names[[2]string{r.Kind, r.ID}] = r.Name
+	}
+	return names, nil
 }

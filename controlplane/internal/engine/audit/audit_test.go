@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -138,18 +139,25 @@ func TestListingFiltersPagesAndNarrows(t *testing.T) {
 		filter audit.Filter
 		want   int
 	}{
-		"everything":    {audit.Filter{}, 10},
-		"action":        {audit.Filter{Action: &action}, 5},
-		"result":        {audit.Filter{Result: &denied}, 5},
-		"both":          {audit.Filter{Action: &action, Result: &denied}, 0},
-		"correlation":   {audit.Filter{CorrelationID: &corr}, 10},
-		"target":        {audit.Filter{TargetKind: &other}, 0},
-		"since":         {audit.Filter{Since: &later}, 0},
-		"until":         {audit.Filter{Until: &later}, 10},
-		"own tenant":    {audit.Filter{Orgs: []id.Org{own}}, 5},
-		"no tenant":     {audit.Filter{Orgs: []id.Org{}}, 0},
-		"actor unknown": {audit.Filter{ActorID: &other}, 0},
-		"actor":         {audit.Filter{ActorID: &admin}, 10},
+		"everything":                          {audit.Filter{}, 10},
+		"action":                              {audit.Filter{Action: &action}, 5},
+		"result":                              {audit.Filter{Result: &denied}, 5},
+		"both":                                {audit.Filter{Action: &action, Result: &denied}, 0},
+		"correlation":                         {audit.Filter{CorrelationID: &corr}, 10},
+		"target":                              {audit.Filter{TargetKind: &other}, 0},
+		"since":                               {audit.Filter{Since: &later}, 0},
+		"until":                               {audit.Filter{Until: &later}, 10},
+		"own tenant":                          {audit.Filter{Orgs: []id.Org{own}}, 5},
+		"no tenant":                           {audit.Filter{Orgs: []id.Org{}}, 0},
+		"actor unknown":                       {audit.Filter{ActorID: &other}, 0},
+		"actor":                               {audit.Filter{ActorID: &admin}, 10},
+		"actor by name":                       {audit.Filter{Actor: ptr("ad")}, 10},
+		"actor by id":                         {audit.Filter{Actor: ptr("u1")}, 10},
+		"people":                              {audit.Filter{ActorKinds: []string{"user", "anonymous"}}, 10},
+		"nodes":                               {audit.Filter{ActorKinds: []string{"node"}}, 0},
+		"target by id":                        {audit.Filter{Target: ptr("3")}, 2},
+		"target by no name":                   {audit.Filter{Target: ptr("nobody")}, 0},
+		"actor hidden from a tenant, by name": {audit.Filter{Actor: ptr("ad"), Orgs: []id.Org{own}}, 0},
 		// Who people of the platform are, a tenant does not learn by trying ids.
 		"actor hidden from a tenant": {audit.Filter{ActorID: &admin, Orgs: []id.Org{own}}, 0},
 	} {
@@ -178,3 +186,107 @@ func TestListingFiltersPagesAndNarrows(t *testing.T) {
 		t.Errorf("pages hold %d entries", len(seen))
 	}
 }
+
+// named has things with names: what was done to them is on record for one tenant.
+func named(t *testing.T) (*postgres.DB, id.Org, map[string]string) {
+	t.Helper()
+	db, owner := postgrestest.NewWithOwner(t)
+	org, other := id.New[id.Org](), id.New[id.Org]()
+	of := map[string]string{
+		"tenant": org.String(), "other": other.String(),
+		"site": id.NewString(), "bob": id.NewString(), "olga": id.NewString(),
+	}
+	for statement, args := range map[string][]any{
+		"INSERT INTO organizations (id, slug, name) VALUES ($1, 'acme', 'Acme'), ($2, 'rival', 'Rival')": {org.String(), other.String()},
+		`INSERT INTO users (id, email, name, platform_role)
+			VALUES ($1, 'bob@acme.example', '', NULL), ($2, 'olga@platform.example', 'Olga', 'operator')`: {of["bob"], of["olga"]},
+		`INSERT INTO maas_sites
+			(id, name, region_code, api_base_url, pxe_iface, pxe_vlan_vid, node_pxe_iface, fingerprint_salt)
+			VALUES ($1, 'lab', 'eu-1', 'https://maas.example/MAAS/', 'eth0', 10, 'eth0',
+				decode(repeat('00', 16), 'hex'))`: {of["site"]},
+	} {
+		if _, err := owner.Exec(t.Context(), statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, kind := range map[string]string{
+		"tenant": "tenant", "other": "tenant", "site": "site", "bob": "user", "olga": "user",
+	} {
+		record(t, db, audit.Entry{
+			Action: kind + ".update", TargetKind: kind, TargetID: of[name], Org: org, Result: audit.Success,
+		})
+	}
+	return db, org, of
+}
+
+// People look for things by what they are called; the log keeps ids. A tenant finds and reads so no
+// machines, no other tenants, and nobody of the platform.
+func TestTargetsAreFoundByTheirNames(t *testing.T) {
+	db, org, of := named(t)
+	tenant := []id.Org{org}
+	for _, c := range []struct {
+		name, target string
+		orgs         []id.Org
+		found        int
+		called       string
+	}{
+		{"acme", "tenant", nil, 1, "acme"},
+		{"acme", "tenant", tenant, 1, "acme"},
+		{"rival", "other", nil, 1, "rival"},
+		{"rival", "other", tenant, 0, ""},
+		{"lab", "site", nil, 1, "lab"},
+		{"lab", "site", tenant, 0, ""},
+		{"BOB@acme.example", "bob", tenant, 1, "bob@acme.example"},
+		{"olga@platform.example", "olga", nil, 1, "Olga"},
+		{"olga@platform.example", "olga", tenant, 0, audit.ThePlatform},
+		{"Olga", "olga", tenant, 0, audit.ThePlatform},
+	} {
+		logs, err := audit.List(t.Context(), db, audit.Filter{Target: &c.name, Orgs: c.orgs}, 0, 10)
+		if err != nil || len(logs) != c.found {
+			t.Errorf("%s for %v: %d entries, want %d, %v", c.name, c.orgs, len(logs), c.found, err)
+		}
+		everything, err := audit.List(t.Context(), db, audit.Filter{}, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := audit.NamesOf(t.Context(), db, everything, c.orgs)
+		kind := map[string]string{"tenant": "tenant", "other": "tenant", "site": "site"}[c.target]
+		if got := names[[2]string{cmp.Or(kind, "user"), of[c.target]}]; err != nil || got != c.called {
+			t.Errorf("%s is called %q for %v, want %q, %v", c.target, got, c.orgs, c.called, err)
+		}
+	}
+}
+
+// Somebody of the platform who is also a member of a tenant is not named to it, and not found by the name.
+func TestPeopleOfThePlatformAreNotNamedToTenants(t *testing.T) {
+	db, org, of := named(t)
+	olga := &auth.Principal{
+		Kind: auth.KindUser, ID: of["olga"], Name: "Olga", Platform: auth.Operator,
+		Tenants: map[id.Org]auth.Role{org: auth.TenantAdmin},
+	}
+	err := db.InTx(auth.With(t.Context(), olga), func(ctx context.Context, tx pgx.Tx) error {
+		return audit.Record(ctx, tx, audit.Entry{Action: "quota.set", Org: org, Result: audit.Success})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []audit.Filter{{Actor: ptr("olga")}, {Actor: &olga.ID}, {ActorID: &olga.ID}} {
+		for want, orgs := range [][]id.Org{{org}, nil} {
+			f.Orgs = orgs
+			logs, err := audit.List(t.Context(), db, f, 0, 10)
+			if err != nil || len(logs) != want {
+				t.Errorf("%d entries for %v, want %d, %v", len(logs), orgs, want, err)
+			}
+		}
+	}
+	logs, err := audit.List(t.Context(), db, audit.Filter{Action: ptr("quota.set"), Orgs: []id.Org{org}}, 0, 10)
+	if err != nil || len(logs) != 1 || logs[0].ActorRole != auth.TenantAdmin {
+		t.Fatal(logs, err)
+	}
+	names, err := audit.NamesOf(t.Context(), db, logs, []id.Org{org})
+	if err != nil || names[[2]string{"user", olga.ID}] != audit.ThePlatform {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
+func ptr(s string) *string { return &s }

@@ -62,25 +62,33 @@ const list = `-- name: List :many
 SELECT seq, id, occurred_at, actor_kind, actor_id, actor_name, actor_role, action, target_kind, target_id, org_id, project_id, result, reason, correlation_id, actor_ip, metadata FROM audit_logs
 WHERE ($1::bigint IS NULL OR seq < $1)
   AND ($2::text IS NULL OR action = $2)
-  AND ($3::text IS NULL OR actor_id = $3
-    AND ($4::boolean OR actor_kind = 'system' OR actor_role <> ALL ($5::text[])))
-  AND ($6::text IS NULL OR target_kind = $6)
-  AND ($7::text IS NULL OR target_id = $7)
-  AND ($8::text IS NULL OR result = $8)
-  AND ($9::text IS NULL OR correlation_id = $9)
-  AND ($10::timestamptz IS NULL OR occurred_at >= $10)
-  AND ($11::timestamptz IS NULL OR occurred_at < $11)
-  AND ($4::boolean OR org_id = ANY ($12::uuid[]))
+  AND ($3::text IS NULL OR actor_id = $3)
+  AND ($4::text IS NULL OR actor_id = $4 OR strpos(lower(actor_name), lower($4)) > 0)
+  AND ($5::boolean OR $3::text IS NULL AND $4::text IS NULL OR actor_kind = 'system'
+    OR actor_role <> ALL ($6::text[])
+      AND actor_id NOT IN (SELECT u.id::text FROM users u WHERE u.platform_role IS NOT NULL))
+  AND (cardinality($7::text[]) = 0 OR actor_kind = ANY ($7::text[]))
+  AND (cardinality($8::text[]) = 0 OR target_id = ANY ($8::text[]))
+  AND ($9::text IS NULL OR target_kind = $9)
+  AND ($10::text IS NULL OR target_id = $10)
+  AND ($11::text IS NULL OR result = $11)
+  AND ($12::text IS NULL OR correlation_id = $12)
+  AND ($13::timestamptz IS NULL OR occurred_at >= $13)
+  AND ($14::timestamptz IS NULL OR occurred_at < $14)
+  AND ($5::boolean OR org_id = ANY ($15::uuid[]))
 ORDER BY seq DESC
-LIMIT $13
+LIMIT $16
 `
 
 type ListParams struct {
 	Before        *int64
 	Action        *string
 	ActorID       *string
+	Actor         *string
 	AllOrgs       bool
 	Nameless      []string
+	ActorKinds    []string
+	Targets       []string
 	TargetKind    *string
 	TargetID      *string
 	Result        *string
@@ -96,8 +104,11 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]AuditLog, error) 
 		arg.Before,
 		arg.Action,
 		arg.ActorID,
+		arg.Actor,
 		arg.AllOrgs,
 		arg.Nameless,
+		arg.ActorKinds,
+		arg.Targets,
 		arg.TargetKind,
 		arg.TargetID,
 		arg.Result,
@@ -133,6 +144,113 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]AuditLog, error) 
 			&i.ActorIp,
 			&i.Metadata,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const named = `-- name: Named :many
+SELECT n.id::text AS id FROM nodes n WHERE n.hostname = $1::text AND $2::boolean
+UNION ALL SELECT m.id::text FROM maas_sites m WHERE m.name = $1 AND $2
+UNION ALL SELECT j.id::text FROM node_onboardings j WHERE j.hostname = $1 AND $2
+UNION ALL SELECT d.id::text FROM node_decommissions d JOIN nodes n ON n.id = d.node_id
+WHERE n.hostname = $1 AND $2
+UNION ALL SELECT o.id::text FROM organizations o
+WHERE o.slug = $1 AND ($2 OR o.id = ANY ($3::uuid[]))
+UNION ALL SELECT p.id::text FROM projects p
+WHERE p.slug = $1 AND ($2 OR p.org_id = ANY ($3::uuid[]))
+UNION ALL SELECT u.id::text FROM users u
+WHERE (lower(u.email) = lower($1) OR u.name = $1) AND ($2 OR u.platform_role IS NULL)
+UNION ALL SELECT a.id::text FROM service_accounts a JOIN projects p ON p.id = a.project_id
+WHERE a.name = $1 AND ($2 OR p.org_id = ANY ($3::uuid[]))
+UNION ALL SELECT x.id::text FROM allocations x
+WHERE x.name = $1 AND ($2 OR x.org_id = ANY ($3::uuid[]))
+`
+
+type NamedParams struct {
+	Name    string
+	AllOrgs bool
+	OrgIds  []string
+}
+
+// The ids of what is called so, if the reader may know that it is called so.
+func (q *Queries) Named(ctx context.Context, arg NamedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, named, arg.Name, arg.AllOrgs, arg.OrgIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const names = `-- name: Names :many
+SELECT 'node'::text AS kind, n.id::text AS id, n.hostname AS name FROM nodes n
+WHERE n.id = ANY ($1::uuid[]) AND $2::boolean
+UNION ALL SELECT 'site', m.id::text, m.name FROM maas_sites m WHERE m.id = ANY ($1::uuid[]) AND $2
+UNION ALL SELECT 'tenant', o.id::text, o.slug FROM organizations o
+WHERE o.id = ANY ($1::uuid[]) AND ($2 OR o.id = ANY ($3::uuid[]))
+UNION ALL SELECT 'project', p.id::text, p.slug FROM projects p
+WHERE p.id = ANY ($1::uuid[]) AND ($2 OR p.org_id = ANY ($3::uuid[]))
+UNION ALL SELECT 'user', u.id::text, COALESCE(NULLIF(u.name, ''), u.email) FROM users u
+WHERE u.id = ANY ($1::uuid[]) AND ($2 OR u.platform_role IS NULL)
+UNION ALL SELECT 'user', u.id::text, $4::text FROM users u
+WHERE u.id = ANY ($1::uuid[]) AND NOT $2 AND u.platform_role IS NOT NULL
+UNION ALL SELECT 'service_account', a.id::text, a.name FROM service_accounts a JOIN projects p ON p.id = a.project_id
+WHERE a.id = ANY ($1::uuid[]) AND ($2 OR p.org_id = ANY ($3::uuid[]))
+UNION ALL SELECT 'onboarding', j.id::text, j.hostname FROM node_onboardings j
+WHERE j.id = ANY ($1::uuid[]) AND $2
+UNION ALL SELECT 'decommission', d.id::text, n.hostname FROM node_decommissions d JOIN nodes n ON n.id = d.node_id
+WHERE d.id = ANY ($1::uuid[]) AND $2
+UNION ALL SELECT 'allocation', x.id::text, x.name FROM allocations x
+WHERE x.id = ANY ($1::uuid[]) AND x.name <> '' AND ($2 OR x.org_id = ANY ($3::uuid[]))
+`
+
+type NamesParams struct {
+	Ids         []string
+	AllOrgs     bool
+	OrgIds      []string
+	ThePlatform string
+}
+
+type NamesRow struct {
+	Kind string
+	ID   string
+	Name string
+}
+
+// What things are called now, by kind and id. A tenant reads no names of machines, of what belongs to other tenants,
+// and of people of the platform.
+func (q *Queries) Names(ctx context.Context, arg NamesParams) ([]NamesRow, error) {
+	rows, err := q.db.Query(ctx, names,
+		arg.Ids,
+		arg.AllOrgs,
+		arg.OrgIds,
+		arg.ThePlatform,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NamesRow
+	for rows.Next() {
+		var i NamesRow
+		if err := rows.Scan(&i.Kind, &i.ID, &i.Name); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
