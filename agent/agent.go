@@ -82,6 +82,8 @@ type Agent struct {
 	started    time.Time
 	news       chan struct{} // something to report
 	doubts     chan struct{} // the control plane may use keys that this node does not trust yet
+	owed       chan struct{} // a renewal that a version on trial has not proven yet
+	renewing   sync.Mutex
 	end        context.CancelCauseFunc
 }
 
@@ -124,7 +126,10 @@ func Run(ctx context.Context, o Options) error {
 // open prepares what the agent needs. It changes nothing outside the agent's
 // state.
 func open(o Options) (_ *Agent, err error) {
-	a := &Agent{o: o, started: time.Now(), news: make(chan struct{}, 1), doubts: make(chan struct{}, 1), notify: systemd()}
+	a := &Agent{
+		o: o, started: time.Now(), news: make(chan struct{}, 1), doubts: make(chan struct{}, 1), owed: make(chan struct{}, 1),
+		notify: systemd(),
+	}
 	if a.config, err = config.Load(o.HostRoot, o.ConfigPath); err != nil {
 		return nil, err
 	}
@@ -165,7 +170,7 @@ func open(o Options) (_ *Agent, err error) {
 	a.client = transport.New(transport.Options{
 		Base: a.config.API, Roots: roots, Node: identity.Node, Version: o.Build.Version, Instance: instance,
 		Session:     rand.Text(),
-		Certificate: func() *tls.Certificate { return a.identity.Load().Certificate }, Trust: a.trust.Header, Now: time.Now,
+		Certificate: func() *tls.Certificate { return a.identity.Load().Certificate }, Trust: a.introduce, Now: time.Now,
 	})
 	a.assemble()
 	return a, nil

@@ -34,13 +34,13 @@ func (a *Agent) keepIdentity(ctx context.Context) {
 	wait := transport.Backoff{First: 30 * time.Second, Most: glance}
 	at, earliest := a.renewAt(), time.Time{}
 	for a.sleepUntil(ctx, at, earliest) {
-		if a.renew(ctx) {
+		if a.renew(ctx) == nil {
 			wait.Reset()
 			at = a.renewAt()
 			earliest = time.Now().Add(renewalRest(a.certificateLeft()))
 			continue
 		}
-		earliest = time.Now().Add(5*time.Second + wait.Next(0))
+		at, earliest = time.Time{}, time.Now().Add(5*time.Second+wait.Next(0)) // it is due, whatever it was due for
 	}
 }
 
@@ -61,6 +61,9 @@ func (a *Agent) sleepUntil(ctx context.Context, at, earliest time.Time) bool {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
+		case <-a.owed:
+			timer.Stop()
+			return true
 		case <-timer.C:
 		}
 	}
@@ -102,22 +105,16 @@ func (a *Agent) renewAt() time.Time {
 	return id.RenewAfter
 }
 
-func (a *Agent) renew(ctx context.Context) bool {
+// renew renews the certificate of the node. It logs what went wrong.
+func (a *Agent) renew(ctx context.Context) error {
+	a.renewing.Lock()
+	defer a.renewing.Unlock()
 	id, err := a.store.Renew(ctx, a.client, a.trust, time.Now)
 	if id == nil {
-		if ctx.Err() != nil {
-			return false
+		if ctx.Err() == nil {
+			a.sayNotRenewed(err)
 		}
-		left := a.certificateLeft()
-		if a.distrusted("certificate not renewed", err) {
-			return false
-		}
-		if left <= 0 || transport.CodeOf(err) == agentwire.CodeCertificateExpired {
-			a.o.Log.Error("the certificate of the node has expired", "error", err, "remedy", transport.Recovery)
-		} else {
-			a.o.Log.Warn("certificate not renewed", "error", err, "expires_in", left.Round(time.Minute).String())
-		}
-		return false
+		return err
 	}
 	a.identity.Store(id)
 	a.client.Reload(nil)
@@ -127,7 +124,18 @@ func (a *Agent) renew(ctx context.Context) bool {
 		a.o.Log.Error("part of what came with the certificate was not taken over", "error", err)
 	}
 	a.changed()
-	return true
+	return nil
+}
+
+func (a *Agent) sayNotRenewed(err error) {
+	left := a.certificateLeft()
+	switch {
+	case a.distrusted("certificate not renewed", err):
+	case left <= 0 || transport.CodeOf(err) == agentwire.CodeCertificateExpired:
+		a.o.Log.Error("the certificate of the node has expired", "error", err, "remedy", transport.Recovery)
+	default:
+		a.o.Log.Warn("certificate not renewed", "error", err, "expires_in", left.Round(time.Minute).String())
+	}
 }
 
 // changed makes the agent report itself again.

@@ -22,10 +22,6 @@ const (
 	hasty = 2 * time.Second
 )
 
-// errTrialFailed ends a version that did not reach the control plane.
-var errTrialFailed = errors.New("this version of the agent did not reach the control plane and gives way to the one " +
-	"before")
-
 // poll asks for tasks, one call at a time, until the context ends.
 func (a *Agent) poll(ctx context.Context, trial func()) {
 	soon := transport.Backoff{First: time.Second, Most: time.Minute}
@@ -99,46 +95,6 @@ func (a *Agent) holdBack(ctx context.Context) {
 	for a.executor.Running() >= maxRunning && ctx.Err() == nil {
 		a.pause(ctx, time.Second)
 	}
-}
-
-// beginTrial gives a new version its time to reach the control plane. The
-// caller calls reached when it did.
-func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
-	change, pending, err := a.updates.Pending()
-	if err != nil || !pending {
-		return func() {}, err
-	}
-	a.o.Log.Info("this version is on trial", "version", change.To, "before", change.From)
-	timer := time.AfterFunc(a.o.trial, func() {
-		if ctx.Err() != nil {
-			return
-		}
-		a.o.Log.Error("trial failed", "version", change.To)
-		if err := a.updates.Rollback("version " + change.To + " did not reach the control plane within " +
-			a.o.trial.String()); err != nil {
-			a.o.Log.Error("version before not restored", "error", err)
-		}
-		a.end(errTrialFailed)
-	})
-	settled, inTime := false, false
-	return func() {
-		if settled {
-			return
-		}
-		if !inTime && !timer.Stop() {
-			settled = true // too late: it gives way already
-			return
-		}
-		// The trial is passed. If the record cannot be written now, a later
-		// contact writes it.
-		inTime = true
-		if err := a.updates.Confirm(); err != nil {
-			a.o.Log.Error("update not confirmed; it is tried again", "error", err)
-			return
-		}
-		settled = true
-		a.o.Log.Info("update confirmed", "version", change.To)
-	}, nil
 }
 
 // keepReported tells the control plane what this agent and its machine are, at

@@ -2,12 +2,17 @@ package agent
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"gpuaas/agent/internal/planetest"
 	"gpuaas/agent/internal/update"
+	"gpuaas/contract/agentwire"
 	"gpuaas/testkit"
 )
 
@@ -87,6 +92,7 @@ func TestAConfirmationIsTriedAgain(t *testing.T) {
 			t.Fatalf("the change is %s, current is %s", r.lastChange(), current())
 		}
 	}
+	r.Await("one renewal", func(s *planetest.Seen) bool { return s.Renewals == 1 })
 }
 
 func TestANewVersionThatReachesNobodyGivesWay(t *testing.T) {
@@ -101,6 +107,73 @@ func TestANewVersionThatReachesNobodyGivesWay(t *testing.T) {
 	if current() != "1.0.0" || r.lastChange() != update.RolledBack {
 		t.Errorf("current is %s, the change %s", current(), r.lastChange())
 	}
+}
+
+// Whoever cannot renew is lost when the certificate ends: such a version gives way, and
+// says why.
+func TestANewVersionThatCannotRenewGivesWay(t *testing.T) {
+	r := newRig(t)
+	current := r.onTrial()
+	r.refuseRenewals(http.StatusUnprocessableEntity, "csr_refused", 1000)
+	a := r.start(nil)
+	<-a.ended
+	if err := a.stop(); !errors.Is(err, ErrRestart) {
+		t.Errorf("ended with %v", err)
+	}
+	c, _, err := update.New(hostOfRoot(r.root), testBuild.Version, time.Now).Last()
+	if err != nil || current() != "1.0.0" || c.State != update.RolledBack || !strings.Contains(c.Reason, "csr_refused") {
+		t.Errorf("current is %s, %+v, %v", current(), c, err)
+	}
+}
+
+// A control plane that is not able to renew says nothing about the version: it is
+// confirmed, and renews as soon as it can.
+func TestAControlPlaneThatCannotRenewFailsNoTrial(t *testing.T) {
+	r := newRig(t)
+	r.onTrial()
+	r.refuseRenewals(http.StatusServiceUnavailable, "unavailable", 1)
+	r.start(nil)
+	testkit.Eventually(r.t, "confirmed", func() bool { return r.lastChange() == update.Confirmed })
+	r.Await("a renewal", func(s *planetest.Seen) bool { return s.Renewals == 1 })
+}
+
+// A version that somebody went back to is known, and has nothing to prove.
+func TestAWayBackNeedsNoRenewal(t *testing.T) {
+	r := newRig(t)
+	r.onTrial()
+	record := filepath.Join(r.root, "var/lib/gpuaas/update.json")
+	c, _, err := update.New(hostOfRoot(r.root), testBuild.Version, time.Now).Last()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Back = true
+	if err := os.WriteFile(record, []byte(asJSON(t, c)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.refuseRenewals(http.StatusUnprocessableEntity, "csr_refused", 1000)
+	r.start(nil)
+	testkit.Eventually(r.t, "confirmed", func() bool { return r.lastChange() == update.Confirmed })
+}
+
+func TestAnAgentSaysHowItIs(t *testing.T) {
+	r := newRig(t)
+	r.start(nil)
+	r.Await("vitals", func(s *planetest.Seen) bool {
+		return s.Vitals.MemoryBytes > 1<<20 && s.Vitals.MemoryBytes < 4<<30 && s.Vitals.Uptime >= time.Second
+	})
+}
+
+// refuseRenewals refuses so many of them.
+func (r *rig) refuseRenewals(status int, code string, times int64) {
+	var asked atomic.Int64
+	r.Update(func(s *planetest.Settings) {
+		s.Refuse = func(req *http.Request) *agentwire.Problem {
+			if !strings.HasSuffix(req.URL.Path, "/cert/renew") || asked.Add(1) > times {
+				return nil
+			}
+			return &agentwire.Problem{Status: status, Code: code, Title: code}
+		}
+	})
 }
 
 func TestTheGuardTakesAVersionAwayThatDoesNotStart(t *testing.T) {

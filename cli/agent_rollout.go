@@ -236,6 +236,8 @@ func (a *app) rolloutOrderCommand(name, short, operation string,
 				most:     f.Int32("max-unavailable", 0, "nodes that are updated, failed or on their way back (default twice that)"),
 				bake:     f.Int64("bake", 0, "seconds that a node must stay healthy on the version (default 300)"),
 				node:     f.Int64("node-seconds", 0, "seconds that the update of a node may take (default 1800)"),
+				memory:   f.Int32("memory-mib", 0, "MiB that an agent may use after its bake time (default 512)"),
+				growth:   f.Int32("memory-percent", 0, "how much of what it used before it may use then (default 200)"),
 				failures: f.Int32("max-failures", 0, "failed nodes that do not pause it; a failed canary always does"),
 				back:     f.String("go-back", "", "which nodes go back when failures pause the rollout: nobody, wave or all (default wave)"),
 				rented:   f.String("rented", "", "nodes that somebody rents: leave or update (default leave)"),
@@ -286,6 +288,7 @@ func (t rolloutTarget) body(s *session) (apiclient.RolloutTarget, error) {
 
 type rolloutPlan struct {
 	canaries, percent, wave, parallel, most, failures *int32
+	memory, growth                                    *int32
 	bake, node                                        *int64
 	back, rented                                      *string
 	approve                                           *bool
@@ -348,10 +351,12 @@ func (p rolloutPlan) body(s *session) apiclient.RolloutPlan {
 		Parallel:       frame.Given(s.Session, "parallel", p.parallel),
 		MaxUnavailable: frame.Given(s.Session, "max-unavailable", p.most),
 		BakeSeconds:    frame.Given(s.Session, "bake", p.bake), NodeSeconds: frame.Given(s.Session, "node-seconds", p.node),
-		MaxFailures: frame.Given(s.Session, "max-failures", p.failures),
-		GoBack:      frame.GivenAs[apiclient.RolloutPlanGoBack](s.Session, "go-back", p.back),
-		Rented:      frame.GivenAs[apiclient.RolloutPlanRented](s.Session, "rented", p.rented),
-		Approve:     frame.Given(s.Session, "approve", p.approve),
-		Closed:      frame.Given(s.Session, "closed", p.closed),
+		MemoryMib:     frame.Given(s.Session, "memory-mib", p.memory),
+		MemoryPercent: frame.Given(s.Session, "memory-percent", p.growth),
+		MaxFailures:   frame.Given(s.Session, "max-failures", p.failures),
+		GoBack:        frame.GivenAs[apiclient.RolloutPlanGoBack](s.Session, "go-back", p.back),
+		Rented:        frame.GivenAs[apiclient.RolloutPlanRented](s.Session, "rented", p.rented),
+		Approve:       frame.Given(s.Session, "approve", p.approve),
+		Closed:        frame.Given(s.Session, "closed", p.closed),
 	}
 }

@@ -57,6 +57,8 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		detail("AGENT COMMIT", func(v node) string { return v.Agent.ReportedAgentCommit }),
 		detail("AGENT WANTED", func(v node) string { return v.Agent.DesiredAgentVersion }),
 		detail("AGENT CHANNEL", func(v node) string { return string(v.Agent.AgentChannel) }),
+		detail("AGENT STARTED", func(v node) string { return a.Whenever(v.Agent.StartedAt) }),
+		detail("AGENT MEMORY", func(v node) string { return memoryOf(v.Agent.MemoryBytes) }),
 		detail("CERTIFICATE UNTIL", func(v node) string { return a.Whenever(v.Agent.CertificateNotAfter) }),
 		detail("VERIFIERS", func(v node) string { return strconv.FormatInt(v.Agent.VerifierVersion, 10) }),
 		detail("REFUSED TO TRUST", func(v node) string { return v.Agent.TrustRefused }),
@@ -64,6 +66,14 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		detail("CREATED", func(v node) string { return a.When(v.CreatedAt) }),
 		detail("VERSION", func(v node) string { return strconv.FormatInt(v.Version, 10) }),
 	}
+}
+
+// memoryOf shows what a process uses; empty: nobody knows.
+func memoryOf(bytes *int64) string {
+	if bytes == nil {
+		return ""
+	}
+	return strconv.FormatInt(*bytes>>20, 10) + " MiB"
 }
 
 func facts(of map[string]string) string {

@@ -32,6 +32,7 @@ const (
 	HeaderVerifierVersion = "Gpuaas-Verifier-Version"
 	HeaderTrustBundle     = "Gpuaas-Trust-Bundle"  // SHA-256 of the bundle with which it verifies the control plane
 	HeaderTrustRefused    = "Gpuaas-Trust-Refused" // code and subject of what it last refused to trust; absent: nothing
+	HeaderVitals          = "Gpuaas-Agent-Vitals"  // Vitals; agents of before do not send it
 )
 
 // Codes of refusals by the control plane that an agent distinguishes. The field

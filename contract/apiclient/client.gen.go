@@ -8307,11 +8307,17 @@ type NodeAgentView struct {
 	LastDeliveryCorrelationId string     `json:"last_delivery_correlation_id"`
 
 	// LastDeliveryResult issued, enrolled or revoked; empty: never tried.
-	LastDeliveryResult  string `json:"last_delivery_result"`
+	LastDeliveryResult string `json:"last_delivery_result"`
+
+	// MemoryBytes What its process had in memory when it was last heard of; absent in lists, and for an agent that does not say it.
+	MemoryBytes         *int64 `json:"memory_bytes,omitempty"`
 	ReportedAgentCommit string `json:"reported_agent_commit"`
 
 	// ReportedAgentVersion Empty until it has enrolled.
 	ReportedAgentVersion string `json:"reported_agent_version"`
+
+	// StartedAt When its process started, to a few seconds; absent likewise.
+	StartedAt *time.Time `json:"started_at,omitempty"`
 
 	// TrustBundle SHA-256 of the bundle that it verifies the control plane with; empty: it does not say.
 	TrustBundle string `json:"trust_bundle"`
@@ -11933,6 +11939,12 @@ type RolloutPlan struct {
 
 	// MaxUnavailable Nodes that are updated or failed at the same time, and those on their way back; 0: twice parallel.
 	MaxUnavailable *int32 `json:"max_unavailable,omitempty"`
+
+	// MemoryMib An agent that uses more than this after the bake time, and more than it did before, has failed; 0: 512.
+	MemoryMib *int32 `json:"memory_mib,omitempty"`
+
+	// MemoryPercent So has one that uses more than this share of what it used before, and 32 MiB more; 0: 200.
+	MemoryPercent *int32 `json:"memory_percent,omitempty"`
 
 	// NodeSeconds How long the update of a node may take; 0: 1800.
 	NodeSeconds *int64 `json:"node_seconds,omitempty"`

@@ -65,6 +65,8 @@ type Agent struct {
 	hostname   string
 	build      agentwire.Build // what it says it is
 	before     string          // the version that it can go back to
+	started    time.Time       // when its process began
+	leaks      bool
 	// installation tells one simulated installation from the next.
 	installation string
 }
@@ -75,21 +77,16 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 	if err != nil || base.Scheme != "https" {
 		return nil, fmt.Errorf("%q is not an https address", o.URL)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, csr, err := keyAndRequest()
 	if err != nil {
-		return nil, fmt.Errorf("make key: %w", err)
-	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		return nil, fmt.Errorf("make certificate request: %w", err)
+		return nil, err
 	}
 	config := &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS13, ClientSessionCache: nil}
 	l := &line{base: base, config: config, header: http.Header{"Authorization": {"Bearer " + token}}}
 	defer l.hangUp()
 	instance := random()
 	answer, err := l.enroll(ctx, agentwire.EnrollRequest{
-		CSR:      string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})),
-		Hostname: hostname, Instance: instance, Build: Build, Capabilities: capabilities(),
+		CSR: csr, Hostname: hostname, Instance: instance, Build: Build, Capabilities: capabilities(),
 		Hardware: o.hardware(hostname),
 	})
 	if err != nil {
@@ -103,7 +100,7 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 	identified.Certificates = []tls.Certificate{own}
 	a := &Agent{
 		NodeID: answer.NodeID, hostname: hostname, build: Build, installation: instance, opts: o, verifiers: answer.Verifiers,
-		domain: answer.TrustBundle.Domain, generation: answer.Generation,
+		domain: answer.TrustBundle.Domain, generation: answer.Generation, started: time.Now(),
 		line: &line{base: base, config: identified, header: http.Header{
 			agentwire.HeaderAgentVersion: {Build.Version}, agentwire.HeaderAgentInstance: {instance},
 			agentwire.HeaderAgentSession:    {random()},
@@ -112,6 +109,19 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 		}},
 	}
 	return a, a.handBaseline(ctx, key)
+}
+
+// keyAndRequest makes a key, and a request for its certificate.
+func keyAndRequest() (*ecdsa.PrivateKey, string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, "", fmt.Errorf("make key: %w", err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return nil, "", fmt.Errorf("make certificate request: %w", err)
+	}
+	return key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})), nil
 }
 
 // handBaseline reports the inventory of the machine before anybody used it.
@@ -210,6 +220,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	path := a.path(agentwire.PathWait, "") + "?wait_seconds=" + strconv.Itoa(wait)
 	for pause := time.Duration(0); ctx.Err() == nil; {
+		a.sayVitals()
 		var e agentwire.Envelope
 		status, err := a.line.call(ctx, http.MethodGet, path, nil, &e, time.Duration(wait)*time.Second+30*time.Second)
 		if err == nil && status == http.StatusOK {

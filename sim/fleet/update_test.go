@@ -4,11 +4,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"gpuaas/contract/agentwire"
 )
@@ -18,7 +21,22 @@ func TestAgentsTakeAVersionInTheirWay(t *testing.T) {
 	for _, takes := range Takings() {
 		t.Run(string(takes), func(t *testing.T) {
 			var reported []string
-			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			renewals, memory := 0, int64(0)
+			var server *httptest.Server
+			server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				vitals, err := agentwire.ParseVitals(r.Header.Get(agentwire.HeaderVitals))
+				if err != nil || vitals.Uptime < time.Second {
+					t.Errorf("it says %+v of itself, %v", vitals, err)
+				}
+				memory = vitals.MemoryBytes
+				if strings.HasSuffix(r.URL.Path, "/cert/renew") {
+					renewals++
+					chain := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+					if err := json.NewEncoder(w).Encode(agentwire.Issued{Certificate: string(chain)}); err != nil {
+						t.Error(err)
+					}
+					return
+				}
 				var said agentwire.Report
 				if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
 					t.Error(err)
@@ -46,9 +64,19 @@ func TestAgentsTakeAVersionInTheirWay(t *testing.T) {
 			}
 			want := map[Taking]string{
 				TakesWell: "1.1.0", TakesOther: unknownVersion, TakesCrash: Build.Version, TakesSilence: Build.Version,
+				TakesLeak: "1.1.0", TakesLapse: "1.1.0",
 			}[takes]
 			if a.build.Version != want || heard == (takes == TakesSilence) || (failure != nil) != (takes == TakesCrash) {
 				t.Fatalf("it runs %s, heard %t, %+v", a.build.Version, heard, failure)
+			}
+			if proves := takes == TakesWell || takes == TakesOther || takes == TakesLeak; renewals != yes(proves) {
+				t.Errorf("it renewed its certificate %d times", renewals)
+			}
+			if want != Build.Version {
+				a.started = time.Now().Add(-time.Minute)
+				if a.sayVitals(); a.renew(t.Context()) != nil || (memory > 2*usualMemory) != (takes == TakesLeak) {
+					t.Errorf("after a minute it uses %d MiB", memory>>20)
+				}
 			}
 			_, failure, _, err = a.update(t.Context(), &agentwire.SelfUpdateParams{Action: "rollback"})
 			if err != nil || a.build.Version != Build.Version || (failure != nil) != (want == Build.Version) {
@@ -63,4 +91,11 @@ func TestAgentsTakeAVersionInTheirWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+func yes(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -233,6 +233,10 @@ func (p *Plane) wait(w http.ResponseWriter, r *http.Request) {
 		p.refused[refused] = true
 	}
 	p.bundles[r.Header.Get(agentwire.HeaderTrustBundle)] = true
+	if p.vitals, err = agentwire.ParseVitals(r.Header.Get(agentwire.HeaderVitals)); err != nil {
+		no(w, http.StatusUnprocessableEntity, "validation_error", err.Error())
+		return
+	}
 	p.notify()
 	for len(p.queue) == 0 {
 		changed := p.changed

@@ -65,6 +65,7 @@ type Plane struct {
 	trust      Trust
 	refused    map[string]bool // what agents say that they refused to trust
 	bundles    map[string]bool // fingerprints of the bundles that agents use
+	vitals     agentwire.Vitals
 	credential agentwire.Credential
 	packages   map[string][]byte
 }
@@ -260,7 +261,7 @@ func (p *Plane) Await(what string, holds func(*Seen) bool) {
 		ok := holds(&Seen{
 			Results: p.results, Progress: p.progress, Reports: p.reports, Polls: p.polls, Queued: len(p.queue),
 			Renewals: p.renewals, Sessions: len(p.sessions), Serials: len(p.serials), TrustRefused: p.refused,
-			TrustBundles: p.bundles, HostKeys: p.hostKeys,
+			TrustBundles: p.bundles, HostKeys: p.hostKeys, Vitals: p.vitals,
 		})
 		p.mu.Unlock()
 		if ok {
@@ -283,6 +284,7 @@ type Seen struct {
 	Polls, Queued, Renewals, Sessions, Serials int
 	// TrustRefused and TrustBundles are what agents said in headers of polls.
 	TrustRefused, TrustBundles map[string]bool
+	Vitals                     agentwire.Vitals // of the last call
 }
 
 // Result waits for the first result of a task.

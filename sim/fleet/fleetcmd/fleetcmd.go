@@ -69,7 +69,7 @@ inventory.`,
 	p.StringVar(&f.region, "region", "sim", "region of the nodes")
 	p.DurationVar(&f.measure, "measure", 0, "ask nodes to answer for so long, print figures and end")
 	p.StringVar(&f.operation, "operation", "", "measure runs of this operation, as TYPE@VERSION, and go on")
-	p.StringVar(&f.badUpdate, "bad-update", "crash", "how bad agents take another version: crash, silence or other")
+	p.StringVar(&f.badUpdate, "bad-update", "crash", "how bad agents take another version: "+misbehaviours)
 	p.IntVar(&f.badEvery, "bad-every", 0, "of so many agents that are told to, one takes another version badly; 0: none does")
 	p.IntVar(&f.rate, "rate", 100, "tasks a second while measuring")
 	return c
@@ -140,11 +140,13 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 	return err
 }
 
+const misbehaviours = "crash, silence, other, leak or lapse"
+
 // takes says how agents take another version.
 func (f flags) takes() (func(node string) fleet.Taking, error) {
 	bad := fleet.Taking(f.badUpdate)
 	if f.badEvery < 0 || !slices.Contains(fleet.Takings(), bad) {
-		return nil, errors.New("--bad-update must be crash, silence or other, and --bad-every not negative")
+		return nil, errors.New("--bad-update must be " + misbehaviours + ", and --bad-every not negative")
 	}
 	counted, badly := 0, map[string]bool{}
 	var mu sync.Mutex

@@ -11,6 +11,7 @@ import { Machine } from './Machine'
 import { NodeJobs } from './NodeJobs'
 import type { Known } from './queries'
 import { hindrances } from './scheduling'
+import { bytes } from './sizes'
 
 /** NodeOverview is what one wants to know of a node first. */
 export function NodeOverview({ node, past }: { node: Known; past: boolean }) {
@@ -117,6 +118,7 @@ function Agent({ node, past }: { node: Known; past: boolean }) {
           ['Desired version', `${a.wanted_agent_version || 'any'} · channel ${a.agent_channel}`],
           ['Update method', a.desired_delivery_mode.replaceAll('_', ' ')],
           ['Last contact', past ? 'not recorded in the history' : <When key="l" at={node.last_agent_contact_at} />],
+          ['Process', !past && a.started_at ? <span key="p">{a.memory_bytes !== undefined && `${bytes(a.memory_bytes)}, `}started <When at={a.started_at} /></span> : undefined],
           ['Certificate expires', a.certificate_not_after ? <CertificateEnd key="c" at={a.certificate_not_after} past={past} /> : 'no certificate'],
           ['Verifiers', a.verifier_version ? `version ${a.verifier_version}` : undefined],
           ['Last update', a.last_delivery_result ? <span key="d">{a.last_delivery_result} <When at={a.last_delivery_attempt_at} exactly={past} /></span> : 'never tried'],

@@ -95,6 +95,7 @@ function PlanCard({ rollout: { target, plan, requested_by } }: { rollout: Rollou
           ['Later waves', `${plan.wave_percent} % each${plan.approve ? ', each to be approved' : ''}`],
           ['At the same time', `${plan.parallel}; ${plan.max_unavailable} unavailable`],
           ['Watched for', span(plan.bake_seconds ?? 0)],
+          ['Agent may use', `${plan.memory_mib} MiB, and ${plan.memory_percent} % of what it used before`],
           ['Pauses', plan.max_failures ? `after more than ${plan.max_failures} failures, or one canary` : 'at the first failure'],
           ['Then roll back', plan.go_back === 'all' ? 'all updated nodes' : plan.go_back === 'nobody' ? 'only failed nodes' : 'nodes of the current wave'],
           ['Rented nodes', plan.rented === 'update' ? 'are updated' : 'are left alone'],

@@ -217,7 +217,11 @@ func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 		if err != nil {
 			return err
 		}
-		g.contacts.Note(cert.node)
+		says, err := agentwire.ParseVitals(r.Header.Get(agentwire.HeaderVitals))
+		if err != nil {
+			return httpapi.InvalidRequest("the header %s is malformed: %v", agentwire.HeaderVitals, err)
+		}
+		g.contacts.Note(cert.node, says)
 		// The gateway counts only callers that it lets in: others must not use up the
 		// allowance of the node.
 		if err := allowance.Take(cert.node.String()); err != nil {

@@ -32,7 +32,9 @@ type Nodes interface {
 }
 
 // Contacts is told of every sign of life of a node; it writes nothing itself.
-type Contacts interface{ Note(n id.Node) }
+type Contacts interface {
+	Note(n id.Node, says agentwire.Vitals)
+}
 
 // Tasks is the queue of what nodes are asked to do.
 type Tasks interface {

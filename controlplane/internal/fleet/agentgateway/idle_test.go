@@ -134,7 +134,7 @@ type crowd struct {
 	held chan struct{}
 }
 
-func (c *crowd) Note(id.Node) {}
+func (c *crowd) Note(id.Node, agentwire.Vitals) {}
 
 func (c *crowd) Authorize(_ context.Context, p node.Presented) (node.Identity, error) {
 	return node.Identity{Node: p.Node, Status: node.Active, Generation: 1}, nil

@@ -235,6 +235,25 @@ func TestAPollTellsOfNewVerifiers(t *testing.T) {
 	}
 }
 
+// What an agent says of itself is a header: a control plane of before passes over it.
+func TestACallTellsHowItsAgentIs(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t, newEngine(t))
+	a := p.active(t, "gpu-1")
+	poll := func(vitals string) reply {
+		return a.send(http.MethodGet, agentwire.PathWait, "wait_seconds=1", nil, agentwire.HeaderVitals, vitals)
+	}
+	poll("memory=1048576;uptime=60;later=1").want(http.StatusNoContent, "")
+	if err := p.nodes.Contacts().Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n, err := p.nodes.Node(p.ctx, a.node)
+	if err != nil || n.AgentMemory == nil || *n.AgentMemory != 1<<20 || n.AgentStartedAt == nil {
+		t.Errorf("%v, %v, %v", n.AgentMemory, n.AgentStartedAt, err)
+	}
+	poll("memory=much").want(http.StatusBadRequest, "invalid_request")
+}
+
 func TestAnIdlePollCostsTwoQueries(t *testing.T) {
 	reader := sdk.NewManualReader()
 	before := otel.GetMeterProvider()

@@ -162,6 +162,8 @@ type AgentView struct {
 	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty" doc:"When a bootstrap was last issued."`
 	LastDeliveryResult        string     `json:"last_delivery_result" doc:"issued, enrolled or revoked; empty: never tried."`
 	LastDeliveryCorrelationID string     `json:"last_delivery_correlation_id"`
+	MemoryBytes               *int64     `json:"memory_bytes,omitempty" doc:"What its process had in memory when it was last heard of; absent in lists, and for an agent that does not say it."`
+	StartedAt                 *time.Time `json:"started_at,omitempty" doc:"When its process started, to a few seconds; absent likewise."`
 }
 
 func (s *Service) show(n Node) View {
@@ -197,7 +199,8 @@ func (s *Service) showAgent(n Node) AgentView {
 		VerifierVersion: n.VerifierVersion, TrustBundle: n.TrustBundle, TrustRefused: n.TrustRefused,
 		CertificateNotAfter:   utc(n.CertificateNotAfter),
 		LastDeliveryAttemptAt: utc(n.LastDeliveryAttemptAt), LastDeliveryResult: n.LastDeliveryResult,
-		LastDeliveryCorrelationID: n.LastDeliveryCorrelationID,
+		LastDeliveryCorrelationID: n.LastDeliveryCorrelationID, MemoryBytes: n.AgentMemory,
+		StartedAt: utc(n.AgentStartedAt),
 	}
 }
 

@@ -65,7 +65,7 @@ func BenchmarkInventory(b *testing.B) {
 	b.Run("flush of 1000 contacts", func(b *testing.B) {
 		measure(b, func(i int) {
 			for j := range 1000 {
-				w.service.Contacts().Note(all[(i*1000+j)%len(all)])
+				w.service.Contacts().Note(all[(i*1000+j)%len(all)], agentwire.Vitals{})
 			}
 			w.flush(b)
 		})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
@@ -17,22 +18,28 @@ import (
 type Contacts struct {
 	service *Service
 	mu      sync.Mutex
-	heard   map[id.Node]time.Time // with the monotonic clock, so that ages are right
+	heard   map[id.Node]contact
+}
+
+// contact is the last call of an agent.
+type contact struct {
+	at   time.Time // with the monotonic clock, so that ages are right
+	says agentwire.Vitals
 }
 
 func newContacts(s *Service) *Contacts {
-	return &Contacts{service: s, heard: map[id.Node]time.Time{}}
+	return &Contacts{service: s, heard: map[id.Node]contact{}}
 }
 
 // Contacts returns the collector of agents' calls.
 func (s *Service) Contacts() *Contacts { return s.contacts }
 
-// Note records in memory that the agent of a node called just now. Call it when
-// a poll begins and when it ends.
-func (c *Contacts) Note(node id.Node) {
+// Note records in memory that the agent of a node called just now, and what it says
+// about itself. Call it when a poll begins and when it ends.
+func (c *Contacts) Note(node id.Node, says agentwire.Vitals) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard[node] = time.Now()
+	c.heard[node] = contact{time.Now(), says}
 }
 
 // Run flushes until the context ends. Each flush also records that somebody
@@ -71,7 +78,7 @@ func (c *Contacts) Flush(ctx context.Context) error {
 	listening := c.service.listening()
 	c.mu.Lock()
 	batch := c.heard
-	c.heard = make(map[id.Node]time.Time, len(batch))
+	c.heard = make(map[id.Node]contact, len(batch))
 	c.mu.Unlock()
 	if !listening && len(batch) == 0 {
 		return nil
@@ -81,10 +88,13 @@ func (c *Contacts) Flush(ctx context.Context) error {
 	p := nodedb.FlushParams{
 		GapSeconds: settings.gap().Seconds(), DeafSeconds: settings.deaf().Seconds(), Listening: listening,
 		Nodes: make([]string, 0, len(batch)), Ages: make([]float64, 0, len(batch)),
+		Memories: make([]int64, 0, len(batch)), Uptimes: make([]float64, 0, len(batch)),
 	}
-	for node, at := range batch {
+	for node, last := range batch {
 		p.Nodes = append(p.Nodes, node.String())
-		p.Ages = append(p.Ages, time.Since(at).Seconds())
+		p.Ages = append(p.Ages, time.Since(last.at).Seconds())
+		p.Memories = append(p.Memories, last.says.MemoryBytes)
+		p.Uptimes = append(p.Uptimes, last.says.Uptime.Seconds())
 	}
 	if err := c.service.reads.Flush(ctx, p); err != nil {
 		c.putBack(batch)
@@ -93,12 +103,12 @@ func (c *Contacts) Flush(ctx context.Context) error {
 	return nil
 }
 
-func (c *Contacts) putBack(batch map[id.Node]time.Time) {
+func (c *Contacts) putBack(batch map[id.Node]contact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for node, at := range batch {
-		if at.After(c.heard[node]) {
-			c.heard[node] = at
+	for node, last := range batch {
+		if last.at.After(c.heard[node].at) {
+			c.heard[node] = last
 		}
 	}
 }

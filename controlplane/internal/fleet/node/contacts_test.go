@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/node"
 )
@@ -85,7 +86,7 @@ func TestContactsAreWrittenInBatches(t *testing.T) {
 	before := w.versions(t)
 	for range 10 {
 		for _, n := range all[:900] {
-			w.service.Contacts().Note(n)
+			w.service.Contacts().Note(n, agentwire.Vitals{})
 		}
 	}
 	if w.versions(t) != before {
@@ -114,7 +115,7 @@ func TestContactsThatCouldNotBeWrittenAreKept(t *testing.T) {
 	a := w.active(t, "a")
 	w.flush(t)
 	w.silent(t, a.node, 1)
-	w.service.Contacts().Note(a.node)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := w.service.Contacts().Flush(gone); err == nil {
@@ -123,6 +124,27 @@ func TestContactsThatCouldNotBeWrittenAreKept(t *testing.T) {
 	w.flush(t)
 	if at := w.read(t, a.node).LastContactAt; at == nil || time.Since(*at) > 30*time.Second {
 		t.Errorf("last heard of at %v", at)
+	}
+}
+
+// An agent of before says nothing, and so what a later one said must not stay.
+func TestWhatAgentsSayOfThemselvesIsKeptWithTheirContact(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "a")
+	w.flush(t)
+	w.silent(t, a.node, 1)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{MemoryBytes: 40 << 20, Uptime: time.Hour})
+	w.flush(t)
+	n := w.read(t, a.node)
+	if n.AgentMemory == nil || *n.AgentMemory != 40<<20 || n.AgentStartedAt == nil ||
+		time.Since(*n.AgentStartedAt).Round(time.Minute) != time.Hour {
+		t.Errorf("memory %v, started %v", n.AgentMemory, n.AgentStartedAt)
+	}
+	w.silent(t, a.node, 1)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{})
+	w.flush(t)
+	if n := w.read(t, a.node); n.AgentMemory != nil || n.AgentStartedAt != nil {
+		t.Errorf("memory %v, started %v", n.AgentMemory, n.AgentStartedAt)
 	}
 }
 
@@ -136,7 +158,7 @@ func TestRunFlushesUntilItEnds(t *testing.T) {
 		w.service.Contacts().Run(ctx)
 		close(done)
 	}()
-	w.service.Contacts().Note(a.node)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{})
 	cancel()
 	<-done
 	if at := w.read(t, a.node).LastContactAt; time.Since(*at) > 30*time.Second {
@@ -169,7 +191,7 @@ func TestSilentNodesBecomeOfflineAndReturn(t *testing.T) {
 	if n := w.sweep(t); n != 0 {
 		t.Errorf("%d nodes changed although nothing happened", n)
 	}
-	w.service.Contacts().Note(a.node)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{})
 	w.flush(t)
 	if n := w.sweep(t); n != 1 {
 		t.Errorf("%d nodes came back", n)
@@ -243,7 +265,7 @@ func TestFlappingIsDamped(t *testing.T) {
 		if n := w.sweep(t); n != 1 {
 			t.Fatalf("loss %d: %d nodes changed", i+1, n)
 		}
-		w.service.Contacts().Note(a.node)
+		w.service.Contacts().Note(a.node, agentwire.Vitals{})
 		w.flush(t)
 		since := func(seconds int) {
 			w.exec(t, `UPDATE nodes SET status_changed_at = clock_timestamp() - interval '20 minutes'`)
@@ -265,7 +287,7 @@ func TestFlappingIsDamped(t *testing.T) {
 	w.exec(t, `UPDATE nodes SET status_changed_at = clock_timestamp() - interval '6 minutes'`)
 	w.silent(t, a.node, 6)
 	w.sweep(t)
-	w.service.Contacts().Note(a.node)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{})
 	w.flush(t)
 	if n := w.sweep(t); n != 1 {
 		t.Error("an old story is held against the node")
@@ -283,13 +305,13 @@ func TestAGapStartsTheTrialAnew(t *testing.T) {
 	}
 	w.exec(t,
 		`UPDATE node_contacts SET recovering_since = clock_timestamp() - interval '5 minutes', last_contact_at = clock_timestamp() - interval '50 seconds'`)
-	w.service.Contacts().Note(a.node)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{})
 	w.flush(t)
 	if s := recovering(); s < 299 {
 		t.Errorf("a pause as long as a poll: in contact for %d seconds", s)
 	}
 	w.exec(t, `UPDATE node_contacts SET last_contact_at = clock_timestamp() - interval '100 seconds'`)
-	w.service.Contacts().Note(a.node)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{})
 	w.flush(t)
 	if s := recovering(); s > 30 {
 		t.Errorf("a longer pause: in contact for %d seconds", s)
@@ -331,7 +353,7 @@ func TestAListenerThatCannotAnswerDoesNotListen(t *testing.T) {
 		`SELECT count(*) FROM node_listening WHERE last_flush_at > clock_timestamp() - interval '5 minutes'`); got != 0 {
 		t.Error("it says that it listens")
 	}
-	w.service.Contacts().Note(a.node)
+	w.service.Contacts().Note(a.node, agentwire.Vitals{})
 	w.flush(t)
 	if at := w.read(t, a.node).LastContactAt; at == nil || time.Since(*at) > 30*time.Second {
 		t.Errorf("last heard of at %v", at)

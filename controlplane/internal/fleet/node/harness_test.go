@@ -220,7 +220,7 @@ func (a *agent) poll(tb testing.TB, session string) error {
 	if err != nil {
 		return err
 	}
-	a.w.service.Contacts().Note(who.Node)
+	a.w.service.Contacts().Note(who.Node, agentwire.Vitals{})
 	return a.w.service.Polled(tb.Context(), who)
 }
 

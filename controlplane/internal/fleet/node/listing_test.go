@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/fleet/node"
@@ -146,7 +147,7 @@ func TestNodesByLastContactStayWhereTheyWere(t *testing.T) {
 							VALUES ($1, clock_timestamp(), 'epoch', clock_timestamp())`, n.String())
 					}
 					if i != len(nodes)-1 { // the last one is silent from now on
-						w.service.Contacts().Note(n)
+						w.service.Contacts().Note(n, agentwire.Vitals{})
 					}
 				}
 				w.flush(t)

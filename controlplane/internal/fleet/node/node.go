@@ -122,7 +122,10 @@ type Node struct {
 	Holds []Holding `json:"-"`
 	// LastContactAt is when the agent last called, to a few seconds. It is nil
 	// if it never called, and in the results of commands.
-	LastContactAt   *time.Time `json:"-"`
+	LastContactAt *time.Time `json:"-"`
+	// What the agent said about its process then; nil: it does not say it.
+	AgentMemory     *int64     `json:"-"`
+	AgentStartedAt  *time.Time `json:"-"`
 	place           place      // where it stands in a listing by last contact
 	verifiersWanted int64
 	channelWants    string // the release that its channel wants

@@ -3,12 +3,12 @@ INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
 
 -- name: Node :one
-SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+SELECT sqlc.embed(n), c.last_contact_at, c.agent_memory, c.agent_started_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 WHERE n.id = $1;
 
 -- name: Many :many
-SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+SELECT sqlc.embed(n), c.last_contact_at, c.agent_memory, c.agent_started_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 WHERE n.id = ANY(sqlc.arg(nodes)::uuid[]) ORDER BY n.id;
 
@@ -332,15 +332,17 @@ UPDATE node_contacts SET session_id = '', previous_session = '', refused_session
 -- name: Flush :exec
 WITH heard AS (
     UPDATE node_contacts c SET
-        last_contact_at = h.at,
+        last_contact_at = h.at, agent_memory = NULLIF(h.memory, 0),
+        agent_started_at = CASE WHEN h.uptime > 0 THEN h.at - make_interval(secs => h.uptime) END,
         recovering_since = CASE WHEN h.at - c.last_contact_at > make_interval(secs => sqlc.arg(gap_seconds)::float8)
             THEN h.at ELSE c.recovering_since END,
         silent_from = CASE WHEN h.at - c.last_contact_at > make_interval(secs => sqlc.arg(gap_seconds)::float8)
             THEN c.last_contact_at ELSE c.silent_from END,
         silent_until = CASE WHEN h.at - c.last_contact_at > make_interval(secs => sqlc.arg(gap_seconds)::float8)
             THEN h.at ELSE c.silent_until END
-    FROM (SELECT u.node_id, clock_timestamp() - make_interval(secs => u.age) AS at
-          FROM (SELECT unnest(sqlc.arg(nodes)::uuid[]) AS node_id, unnest(sqlc.arg(ages)::float8[]) AS age) u) h
+    FROM (SELECT u.node_id, u.memory, u.uptime, clock_timestamp() - make_interval(secs => u.age) AS at
+          FROM (SELECT unnest(sqlc.arg(nodes)::uuid[]) AS node_id, unnest(sqlc.arg(ages)::float8[]) AS age,
+              unnest(sqlc.arg(memories)::bigint[]) AS memory, unnest(sqlc.arg(uptimes)::float8[]) AS uptime) u) h
     WHERE c.node_id = h.node_id AND c.last_contact_at < h.at
 )
 INSERT INTO node_listening (listening_since, last_flush_at)

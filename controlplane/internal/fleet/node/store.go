@@ -80,6 +80,7 @@ func Get(ctx context.Context, db nodedb.DBTX, node id.Node) (Node, error) {
 	found, err := read(row.Node, err)
 	found.LastContactAt, found.verifiersWanted, found.channelWants = row.LastContactAt, row.VerifiersWanted,
 		row.ChannelWants
+	found.AgentMemory, found.AgentStartedAt = row.AgentMemory, row.AgentStartedAt
 	return found, err
 }
 
@@ -98,6 +99,7 @@ func Many(ctx context.Context, db nodedb.DBTX, nodes []id.Node) ([]Node, error) 
 	for i, r := range rows {
 		out[i] = nodeFrom(r.Node)
 		out[i].LastContactAt, out[i].verifiersWanted, out[i].channelWants = r.LastContactAt, r.VerifiersWanted, r.ChannelWants
+		out[i].AgentMemory, out[i].AgentStartedAt = r.AgentMemory, r.AgentStartedAt
 	}
 	return out, nil
 }

@@ -234,38 +234,6 @@ func (l *look) updating(m Member, row rolloutdb.LiveRow, late bool) Member {
 
 const waitsForReport = "its update succeeded, and it has not reported the version yet"
 
-// baking is the health gate: reported version, an agent that is heard, a certificate
-// that is renewed, and a node that is as schedulable as it was.
-func (l *look) baking(m Member, row rolloutdb.LiveRow, late bool) Member {
-	problem := ""
-	switch {
-	case row.ReportedAgentVersion != l.r.Version:
-		return m.ended(Failed, l.now, "it reports version %s after it had reported %s", row.ReportedAgentVersion, l.r.Version)
-	case node.Status(row.NodeStatus) == node.Offline:
-		return m.ended(Failed, l.now, "its agent stopped reporting after the update")
-	case l.now.Before(*m.BakeUntil):
-		return m
-	case !row.HeardAt.After(m.BakeUntil.Add(-min(l.r.Plan.bake(), nearTheEnd))):
-		problem = "its agent was not reporting at the end of the bake time"
-	case !row.Certified:
-		problem = "it has no valid certificate"
-	case m.WasSchedulable && !row.Schedulable:
-		problem = notSchedulable
-	default:
-		return m.ended(Verified, l.now, "")
-	}
-	switch {
-	case late && row.HeldBy != "" && problem == notSchedulable:
-		return m.ended(Excluded, l.now, "it is held by something else, so nobody knows whether it would be schedulable again")
-	case late:
-		return m.ended(Failed, l.now, "%s", problem)
-	}
-	m.Detail = problem
-	return m
-}
-
-const notSchedulable = "it is not schedulable again"
-
 func (l *look) order(ctx context.Context, m Member, params any, what string) (id.NodeTask, error) {
 	task, err := l.s.Tasks.Enqueue(ctx, l.tx, agenttask.Request{
 		Node: m.Node, Type: agentwire.TypeSelfUpdate, Params: params, Patience: l.r.Plan.node(),
@@ -450,6 +418,10 @@ func (l *look) ready(m Member, row rolloutdb.StartableRow) (Member, bool) {
 
 func (l *look) start(ctx context.Context, m Member, row rolloutdb.StartableRow) (Member, error) {
 	m.From, m.WasSchedulable, m.StartedAt = row.ReportedAgentVersion, row.Schedulable, &l.now
+	m.MemoryBefore = 0
+	if row.Memory != nil {
+		m.MemoryBefore = *row.Memory
+	}
 	what := "update"
 	if !m.Task.IsZero() {
 		what = "update-after-" + m.Task.String() // that one was taken back
@@ -470,7 +442,7 @@ func (l *look) keepMember(ctx context.Context, m Member) error {
 	if err := l.q.SetTarget(ctx, rolloutdb.SetTargetParams{
 		RolloutID: l.r.ID, NodeID: m.Node, Status: string(m.Outcome), Detail: m.Detail, FromVersion: m.From,
 		WasSchedulable: m.WasSchedulable, TaskID: m.Task, Failures: m.Failures, StartedAt: m.StartedAt,
-		DeadlineAt: m.DeadlineAt, BakeUntil: m.BakeUntil, FinishedAt: m.FinishedAt,
+		DeadlineAt: m.DeadlineAt, BakeUntil: m.BakeUntil, FinishedAt: m.FinishedAt, MemoryBefore: known(m.MemoryBefore),
 	}); err != nil {
 		return fmt.Errorf("keep node of rollout: %w", err)
 	}

@@ -6,8 +6,9 @@
 //     Nodes that are pinned or follow no channel are never updated by a rollout;
 //   - no node is in two live rollouts: an index of the database refuses it;
 //   - a node counts as done only after the bake time, when it still reports the
-//     version, was heard meanwhile, has a valid certificate and is as schedulable as it
-//     was before;
+//     version, was heard meanwhile, ran through it without a new start and without using
+//     much more memory than before, has renewed its certificate with the version, and is
+//     as schedulable as it was before;
 //   - every phase of a node has a deadline, so nothing is being updated for ever;
 //   - more failures than the plan allows pause the rollout at once and, if the plan says
 //     so, send the wave or everything back. A failed node is sent back in any case;

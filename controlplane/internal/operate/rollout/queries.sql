@@ -51,8 +51,12 @@ ORDER BY node_id LIMIT sqlc.arg(page_size);
 -- What is under way, with what is known of the nodes and their tasks.
 SELECT sqlc.embed(t), n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
     (n.certificate_not_after IS NOT NULL AND n.certificate_not_after > clock_timestamp())::boolean AS certified,
-    COALESCE(c.last_contact_at, 'epoch')::timestamptz AS heard_at, COALESCE(k.status, '')::text AS task_status,
-    COALESCE(k.error_code, '')::text AS task_code, COALESCE(k.error_message, '')::text AS task_message
+    COALESCE(c.last_contact_at, 'epoch')::timestamptz AS heard_at, COALESCE(c.agent_memory, 0)::bigint AS memory,
+    c.agent_started_at, COALESCE(k.status, '')::text AS task_status,
+    COALESCE(k.error_code, '')::text AS task_code, COALESCE(k.error_message, '')::text AS task_message,
+    -- The clocks of the control plane and of the database may differ a little.
+    EXISTS (SELECT FROM node_certificates x WHERE x.node_id = t.node_id
+        AND x.issued_at > t.started_at - interval '30 seconds')::boolean AS renewed
 FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id LEFT JOIN node_contacts c ON c.node_id = n.id
 LEFT JOIN node_tasks k ON k.id = t.task_id
 WHERE t.rollout_id = $1 AND t.status IN ('updating', 'baking', 'returning') ORDER BY t.node_id;
@@ -64,6 +68,7 @@ SELECT sqlc.embed(t), n.status AS node_status, n.schedulable, n.held_by, n.repor
     EXISTS (SELECT FROM allocation_resource_claims a WHERE a.node_id = n.id AND a.ended_at IS NULL)::boolean AS rented,
     EXISTS (SELECT FROM node_tasks k WHERE k.node_id = n.id AND k.status IN ('queued', 'dispatched', 'running'))::boolean AS busy,
     EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal,
+    (SELECT c.agent_memory FROM node_contacts c WHERE c.node_id = n.id) AS memory,
     CASE WHEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) <> r.architecture
         THEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) ELSE '' END::text AS foreign_architecture
 FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
@@ -76,7 +81,7 @@ ORDER BY t.status, t.wave, t.node_id LIMIT sqlc.arg(most);
 
 -- name: SetTarget :exec
 UPDATE agent_rollout_targets SET status = $3, detail = $4, from_version = $5, was_schedulable = $6, task_id = $7,
-    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12
+    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12, memory_before = sqlc.narg(memory_before)
 WHERE rollout_id = $1 AND node_id = $2;
 
 -- name: MarkBack :exec

@@ -80,6 +80,8 @@ type Plan struct {
 	BakeSeconds    int64  `json:"bake_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How long a node must be well with the version; 0: 300."`
 	NodeSeconds    int64  `json:"node_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How long the update of a node may take; 0: 1800."`
 	MaxFailures    int32  `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"Failed nodes that do not pause it, fewer than max_unavailable. A failed canary always does."`
+	MemoryMiB      int32  `json:"memory_mib,omitempty" minimum:"0" maximum:"1048576" doc:"An agent that uses more than this after the bake time, and more than it did before, has failed; 0: 512."`
+	MemoryPercent  int32  `json:"memory_percent,omitempty" minimum:"0" maximum:"100000" doc:"So has one that uses more than this share of what it used before, and 32 MiB more; 0: 200."`
 	GoBack         string `json:"go_back,omitempty" enum:"nobody,wave,all" doc:"Who gets the version before back when it is paused for failures; absent: wave. A failed node always does."`
 	Rented         string `json:"rented,omitempty" enum:"leave,update" doc:"Nodes that somebody rents; absent: leave."`
 	Approve        bool   `json:"approve,omitempty" doc:"Somebody must approve each wave after the first."`
@@ -96,6 +98,7 @@ func (p Plan) withDefaults() Plan {
 	p.MaxUnavailable = cmp.Or(p.MaxUnavailable, 2*p.Parallel)
 	p.MaxFailures = min(p.MaxFailures, p.MaxUnavailable-1) // or it would neither pause nor go on
 	p.BakeSeconds, p.NodeSeconds = cmp.Or(p.BakeSeconds, 300), cmp.Or(p.NodeSeconds, 1800)
+	p.MemoryMiB, p.MemoryPercent = cmp.Or(p.MemoryMiB, 512), cmp.Or(p.MemoryPercent, 200)
 	p.GoBack, p.Rented = cmp.Or(p.GoBack, backWave), cmp.Or(p.Rented, rentedLeave)
 	return p
 }
@@ -168,6 +171,7 @@ type Member struct {
 	Detail         string
 	From           string
 	WasSchedulable bool
+	MemoryBefore   int64 // bytes that its agent used before; 0: nobody knows
 	Task           id.NodeTask
 	Failures       int32
 	StartedAt      *time.Time

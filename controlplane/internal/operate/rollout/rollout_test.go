@@ -43,6 +43,11 @@ type world struct {
 	takes map[id.Node]string
 	// hung are agents that took the version, said so, and say nothing any more.
 	hung map[id.Node]bool
+	// took are agents that run the version.
+	took map[id.Node]bool
+	// memory and started are what agents say of themselves before; nil: nothing.
+	memory  *int64
+	started *time.Time
 	// most is how many nodes were seen in flight at once, and on their way back.
 	most, mostBack int
 	// refused are versions that no node may be given.
@@ -57,7 +62,11 @@ func (unsigned) SignEnvelope(context.Context, *agentwire.Envelope) error { retur
 
 func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
-	w := &world{t: t, takes: map[id.Node]string{}, hung: map[id.Node]bool{}, refused: map[string]error{}}
+	w := &world{
+		t: t, takes: map[id.Node]string{}, hung: map[id.Node]bool{}, refused: map[string]error{}, took: map[id.Node]bool{},
+	}
+	memory, started := int64(40<<20), time.Now().Add(-time.Hour)
+	w.memory, w.started = &memory, &started
 	w.db, w.owner = postgrestest.NewWithOwner(t)
 	w.queue = agenttask.New(agenttask.QueueConfig{DB: w.db, Signer: unsigned{}, Clock: w.now})
 	w.ctx = auth.With(telemetry.WithCorrelation(t.Context(), "corr"), &auth.Principal{
@@ -70,6 +79,7 @@ func newWorld(t *testing.T, nodes int) *world {
 	for i := range nodes {
 		w.nodes = append(w.nodes, w.node(i))
 	}
+	w.work() // all are heard
 	return w
 }
 
@@ -141,8 +151,10 @@ func (w *world) work() {
 		}
 		w.take(n, e, p.Action)
 	}
-	w.exec(`INSERT INTO node_contacts (node_id, last_contact_at) SELECT id, $1 FROM nodes WHERE id <> ALL($2)
-		ON CONFLICT (node_id) DO UPDATE SET last_contact_at = excluded.last_contact_at`, w.now(), silent)
+	w.exec(`INSERT INTO node_contacts (node_id, last_contact_at, agent_memory, agent_started_at)
+		SELECT id, $1, $3, $4 FROM nodes WHERE id <> ALL($2)
+		ON CONFLICT (node_id) DO UPDATE SET last_contact_at = excluded.last_contact_at`, w.now(), silent, w.memory, w.started)
+	w.live()
 }
 
 func (w *world) take(n id.Node, e *agentwire.Envelope, action string) {
@@ -165,6 +177,10 @@ func (w *world) take(n id.Node, e *agentwire.Envelope, action string) {
 		says = "6.6.6"
 	}
 	w.exec(`UPDATE nodes SET reported_agent_version = $2 WHERE id = $1`, n, says)
+	w.took[n] = says == version
+	if w.takes[n] != "cannot renew" && says == version {
+		w.renew(n)
+	}
 	if w.takes[n] == "no certificate" && action != "rollback" {
 		w.exec(`UPDATE nodes SET certificate_not_after = clock_timestamp() WHERE id = $1`, n)
 	}
@@ -264,7 +280,9 @@ func TestAGoodVersionGetsEverywhereThoughEverythingIsKilled(t *testing.T) {
 }
 
 func TestEachBadVersionIsCaughtByTheCanariesAndTakenBack(t *testing.T) {
-	for _, bad := range []string{"crash", "silent", "wrong version", "no certificate"} {
+	for _, bad := range []string{
+		"crash", "silent", "wrong version", "no certificate", "cannot renew", "leaks", "starts again",
+	} {
 		t.Run(bad, func(t *testing.T) {
 			w := newWorld(t, 12)
 			for _, n := range w.nodes {

@@ -24,15 +24,28 @@ func from(row rolloutdb.AgentRollout) (Rollout, error) {
 	if err := errors.Join(json.Unmarshal(row.Target, &r.Target), json.Unmarshal(row.Plan, &r.Plan)); err != nil {
 		return r, fmt.Errorf("read rollout: %w", err)
 	}
+	r.Plan = r.Plan.withDefaults() // one of before says nothing about memory
 	return r, nil
 }
 
+// known is what is stored of a number that is 0 where nobody knows it.
+func known(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
 func memberFrom(r rolloutdb.AgentRolloutTarget) Member {
-	return Member{
+	m := Member{
 		Rollout: r.RolloutID, Node: r.NodeID, Hostname: r.Hostname, Kind: r.Kind, Wave: r.Wave, Outcome: Outcome(r.Status),
 		Detail: r.Detail, From: r.FromVersion, WasSchedulable: r.WasSchedulable, Task: r.TaskID, Failures: r.Failures,
 		StartedAt: r.StartedAt, DeadlineAt: r.DeadlineAt, BakeUntil: r.BakeUntil, FinishedAt: r.FinishedAt,
 	}
+	if r.MemoryBefore != nil {
+		m.MemoryBefore = *r.MemoryBefore
+	}
+	return m
 }
 
 func countsOf(ctx context.Context, q *rolloutdb.Queries, of id.Rollout) ([]Count, error) {

@@ -551,15 +551,17 @@ func (q *Queries) ExtendToken(ctx context.Context, arg ExtendTokenParams) (time.
 const flush = `-- name: Flush :exec
 WITH heard AS (
     UPDATE node_contacts c SET
-        last_contact_at = h.at,
+        last_contact_at = h.at, agent_memory = NULLIF(h.memory, 0),
+        agent_started_at = CASE WHEN h.uptime > 0 THEN h.at - make_interval(secs => h.uptime) END,
         recovering_since = CASE WHEN h.at - c.last_contact_at > make_interval(secs => $3::float8)
             THEN h.at ELSE c.recovering_since END,
         silent_from = CASE WHEN h.at - c.last_contact_at > make_interval(secs => $3::float8)
             THEN c.last_contact_at ELSE c.silent_from END,
         silent_until = CASE WHEN h.at - c.last_contact_at > make_interval(secs => $3::float8)
             THEN h.at ELSE c.silent_until END
-    FROM (SELECT u.node_id, clock_timestamp() - make_interval(secs => u.age) AS at
-          FROM (SELECT unnest($4::uuid[]) AS node_id, unnest($5::float8[]) AS age) u) h
+    FROM (SELECT u.node_id, u.memory, u.uptime, clock_timestamp() - make_interval(secs => u.age) AS at
+          FROM (SELECT unnest($4::uuid[]) AS node_id, unnest($5::float8[]) AS age,
+              unnest($6::bigint[]) AS memory, unnest($7::float8[]) AS uptime) u) h
     WHERE c.node_id = h.node_id AND c.last_contact_at < h.at
 )
 INSERT INTO node_listening (listening_since, last_flush_at)
@@ -575,6 +577,8 @@ type FlushParams struct {
 	GapSeconds  float64
 	Nodes       []string
 	Ages        []float64
+	Memories    []int64
+	Uptimes     []float64
 }
 
 func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
@@ -584,6 +588,8 @@ func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 		arg.GapSeconds,
 		arg.Nodes,
 		arg.Ages,
+		arg.Memories,
+		arg.Uptimes,
 	)
 	return err
 }
@@ -1557,7 +1563,7 @@ func (q *Queries) LostInRestore(ctx context.Context, issuedAt time.Time) (bool, 
 }
 
 const many = `-- name: Many :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, c.agent_memory, c.agent_started_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
 `
@@ -1565,6 +1571,8 @@ WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
 type ManyRow struct {
 	Node            Node
 	LastContactAt   *time.Time
+	AgentMemory     *int64
+	AgentStartedAt  *time.Time
 	VerifiersWanted int64
 	ChannelWants    string
 }
@@ -1632,6 +1640,8 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 			&i.Node.Labels,
 			&i.Node.AllocationID,
 			&i.LastContactAt,
+			&i.AgentMemory,
+			&i.AgentStartedAt,
 			&i.VerifiersWanted,
 			&i.ChannelWants,
 		); err != nil {
@@ -1687,7 +1697,7 @@ func (q *Queries) NewestHostKeys(ctx context.Context, nodeID id.Node) (NodeHostK
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, c.agent_memory, c.agent_started_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true LEFT JOIN agent_channels h ON h.channel = n.agent_channel
 WHERE n.id = $1
 `
@@ -1695,6 +1705,8 @@ WHERE n.id = $1
 type NodeRow struct {
 	Node            Node
 	LastContactAt   *time.Time
+	AgentMemory     *int64
+	AgentStartedAt  *time.Time
 	VerifiersWanted int64
 	ChannelWants    string
 }
@@ -1756,6 +1768,8 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.Labels,
 		&i.Node.AllocationID,
 		&i.LastContactAt,
+		&i.AgentMemory,
+		&i.AgentStartedAt,
 		&i.VerifiersWanted,
 		&i.ChannelWants,
 	)

@@ -48,4 +48,6 @@ type AgentRolloutTarget struct {
 	DeadlineAt     *time.Time
 	BakeUntil      *time.Time
 	FinishedAt     *time.Time
+	// What its agent used when it was told to update. Null: nobody knows.
+	MemoryBefore *int64
 }

@@ -326,7 +326,7 @@ func (q *Queries) ListRollouts(ctx context.Context, arg ListRolloutsParams) ([]A
 }
 
 const listTargets = `-- name: ListTargets :many
-SELECT rollout_id, node_id, hostname, kind, wave, status, detail, from_version, was_schedulable, task_id, failures, started_at, deadline_at, bake_until, finished_at FROM agent_rollout_targets
+SELECT rollout_id, node_id, hostname, kind, wave, status, detail, from_version, was_schedulable, task_id, failures, started_at, deadline_at, bake_until, finished_at, memory_before FROM agent_rollout_targets
 WHERE rollout_id = $1 AND ($2::text IS NULL OR status = $2) AND node_id > $3::uuid
 ORDER BY node_id LIMIT $4
 `
@@ -368,6 +368,7 @@ func (q *Queries) ListTargets(ctx context.Context, arg ListTargetsParams) ([]Age
 			&i.DeadlineAt,
 			&i.BakeUntil,
 			&i.FinishedAt,
+			&i.MemoryBefore,
 		); err != nil {
 			return nil, err
 		}
@@ -380,10 +381,14 @@ func (q *Queries) ListTargets(ctx context.Context, arg ListTargetsParams) ([]Age
 }
 
 const live = `-- name: Live :many
-SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
+SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
     (n.certificate_not_after IS NOT NULL AND n.certificate_not_after > clock_timestamp())::boolean AS certified,
-    COALESCE(c.last_contact_at, 'epoch')::timestamptz AS heard_at, COALESCE(k.status, '')::text AS task_status,
-    COALESCE(k.error_code, '')::text AS task_code, COALESCE(k.error_message, '')::text AS task_message
+    COALESCE(c.last_contact_at, 'epoch')::timestamptz AS heard_at, COALESCE(c.agent_memory, 0)::bigint AS memory,
+    c.agent_started_at, COALESCE(k.status, '')::text AS task_status,
+    COALESCE(k.error_code, '')::text AS task_code, COALESCE(k.error_message, '')::text AS task_message,
+    -- The clocks of the control plane and of the database may differ a little.
+    EXISTS (SELECT FROM node_certificates x WHERE x.node_id = t.node_id
+        AND x.issued_at > t.started_at - interval '30 seconds')::boolean AS renewed
 FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id LEFT JOIN node_contacts c ON c.node_id = n.id
 LEFT JOIN node_tasks k ON k.id = t.task_id
 WHERE t.rollout_id = $1 AND t.status IN ('updating', 'baking', 'returning') ORDER BY t.node_id
@@ -398,9 +403,12 @@ type LiveRow struct {
 	AgentChannel         string
 	Certified            bool
 	HeardAt              time.Time
+	Memory               int64
+	AgentStartedAt       *time.Time
 	TaskStatus           string
 	TaskCode             string
 	TaskMessage          string
+	Renewed              bool
 }
 
 // What is under way, with what is known of the nodes and their tasks.
@@ -429,6 +437,7 @@ func (q *Queries) Live(ctx context.Context, rolloutID id.Rollout) ([]LiveRow, er
 			&i.AgentRolloutTarget.DeadlineAt,
 			&i.AgentRolloutTarget.BakeUntil,
 			&i.AgentRolloutTarget.FinishedAt,
+			&i.AgentRolloutTarget.MemoryBefore,
 			&i.NodeStatus,
 			&i.Schedulable,
 			&i.HeldBy,
@@ -436,9 +445,12 @@ func (q *Queries) Live(ctx context.Context, rolloutID id.Rollout) ([]LiveRow, er
 			&i.AgentChannel,
 			&i.Certified,
 			&i.HeardAt,
+			&i.Memory,
+			&i.AgentStartedAt,
 			&i.TaskStatus,
 			&i.TaskCode,
 			&i.TaskMessage,
+			&i.Renewed,
 		); err != nil {
 			return nil, err
 		}
@@ -588,7 +600,7 @@ func (q *Queries) SetRollout(ctx context.Context, arg SetRolloutParams) (AgentRo
 
 const setTarget = `-- name: SetTarget :exec
 UPDATE agent_rollout_targets SET status = $3, detail = $4, from_version = $5, was_schedulable = $6, task_id = $7,
-    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12
+    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12, memory_before = $13
 WHERE rollout_id = $1 AND node_id = $2
 `
 
@@ -605,6 +617,7 @@ type SetTargetParams struct {
 	DeadlineAt     *time.Time
 	BakeUntil      *time.Time
 	FinishedAt     *time.Time
+	MemoryBefore   *int64
 }
 
 func (q *Queries) SetTarget(ctx context.Context, arg SetTargetParams) error {
@@ -621,15 +634,17 @@ func (q *Queries) SetTarget(ctx context.Context, arg SetTargetParams) error {
 		arg.DeadlineAt,
 		arg.BakeUntil,
 		arg.FinishedAt,
+		arg.MemoryBefore,
 	)
 	return err
 }
 
 const startable = `-- name: Startable :many
-SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
+SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
     EXISTS (SELECT FROM allocation_resource_claims a WHERE a.node_id = n.id AND a.ended_at IS NULL)::boolean AS rented,
     EXISTS (SELECT FROM node_tasks k WHERE k.node_id = n.id AND k.status IN ('queued', 'dispatched', 'running'))::boolean AS busy,
     EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal,
+    (SELECT c.agent_memory FROM node_contacts c WHERE c.node_id = n.id) AS memory,
     CASE WHEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) <> r.architecture
         THEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) ELSE '' END::text AS foreign_architecture
 FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
@@ -658,6 +673,7 @@ type StartableRow struct {
 	Rented               bool
 	Busy                 bool
 	OpenTerminal         bool
+	Memory               *int64
 	ForeignArchitecture  string
 }
 
@@ -693,6 +709,7 @@ func (q *Queries) Startable(ctx context.Context, arg StartableParams) ([]Startab
 			&i.AgentRolloutTarget.DeadlineAt,
 			&i.AgentRolloutTarget.BakeUntil,
 			&i.AgentRolloutTarget.FinishedAt,
+			&i.AgentRolloutTarget.MemoryBefore,
 			&i.NodeStatus,
 			&i.Schedulable,
 			&i.HeldBy,
@@ -701,6 +718,7 @@ func (q *Queries) Startable(ctx context.Context, arg StartableParams) ([]Startab
 			&i.Rented,
 			&i.Busy,
 			&i.OpenTerminal,
+			&i.Memory,
 			&i.ForeignArchitecture,
 		); err != nil {
 			return nil, err
@@ -725,7 +743,7 @@ func (q *Queries) TaskStatus(ctx context.Context, argID id.NodeTask) (string, er
 }
 
 const unfetched = `-- name: Unfetched :many
-SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at FROM agent_rollout_targets t JOIN node_tasks k ON k.id = t.task_id
+SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before FROM agent_rollout_targets t JOIN node_tasks k ON k.id = t.task_id
 WHERE t.rollout_id = $1 AND t.status = 'updating' AND k.status = 'queued' AND k.attempt = 0 ORDER BY t.node_id
 `
 
@@ -755,6 +773,7 @@ func (q *Queries) Unfetched(ctx context.Context, rolloutID id.Rollout) ([]AgentR
 			&i.DeadlineAt,
 			&i.BakeUntil,
 			&i.FinishedAt,
+			&i.MemoryBefore,
 		); err != nil {
 			return nil, err
 		}
