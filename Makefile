@@ -47,6 +47,7 @@ agent: ## build what nodes run: bin/agent/VERSION/{gpuaas-agent,gpuaas-gpu}
 
 servers: ## build the embedded servers once (several minutes), then take them from the cache
 	@tools/build-servers.sh >/dev/null
+	@tools/build-servers.sh registry >/dev/null
 
 test: test-deps build servers bin/withstack bin/testreport ## the whole suite, at most half an hour on two cores: what must pass before a merge
 	@rm -rf bin/test && mkdir -p bin/test

@@ -32,8 +32,9 @@ func (a *Agent) compiledIn() map[string]task.Handler {
 	hostexec.EndLeftovers()
 	a.operations = operation.New(operation.Deps{
 		Host: host, Clock: time.Now, Resolver: resolver,
-		Facts: func(ctx context.Context) map[string]string { return a.machine.Capabilities(ctx).Facts },
-		Logs:  operation.Logs{Send: a.client.Logs, Log: a.o.Log, Refused: logRefused},
+		Facts:    func(ctx context.Context) map[string]string { return a.machine.Capabilities(ctx).Facts },
+		Registry: a.client.Registry,
+		Logs:     operation.Logs{Send: a.client.Logs, Log: a.o.Log, Refused: logRefused},
 	})
 	handlers[agentwire.TypeOperationRun] = a.operations
 	handlers[agentwire.TypeResolverConfig] = resolver

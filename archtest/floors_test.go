@@ -35,6 +35,7 @@ var sameFloor = map[string][]string{
 	"maintenance": {"allocation"},
 
 	"artifact":  {"policy"},
+	"depot":     {"artifact"},
 	"account":   {"rating"},
 	"metering":  {"account", "ledger", "rating"},
 	"ledger":    {"account", "rating"},

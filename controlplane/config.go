@@ -59,6 +59,7 @@ type Config struct {
 	Prune          PruneConfig          `koanf:"prune"`
 	Webhooks       WebhooksConfig       `koanf:"webhooks"`
 	Registries     RegistriesConfig     `koanf:"registries"`
+	Registry       RegistryConfig       `koanf:"registry"`
 	Billing        BillingConfig        `koanf:"billing"`
 	Console        ConsoleConfig        `koanf:"console"`
 }
@@ -209,6 +210,7 @@ func (c Config) Validate() []error {
 	c.Prune.check(bad)
 	c.Webhooks.check(bad)
 	c.Registries.check(bad)
+	c.Registry.check(bad)
 	c.Billing.check(bad)
 	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
@@ -265,6 +267,7 @@ func (c Config) badFiles() []error {
 		"temporal.ca_file": c.Temporal.CAFile, "temporal.cert_file": c.Temporal.CertFile,
 		"temporal.key_file": c.Temporal.KeyFile,
 		"nats.token_file":   c.NATS.TokenFile, "nats.credentials_file": c.NATS.CredentialsFile, "nats.ca_file": c.NATS.CAFile,
+		"registry.password_file":  c.Registry.PasswordFile,
 		"oidc.client_secret_file": c.OIDC.ClientSecretFile,
 		"nodes.tls.cert_file":     c.Nodes.TLS.CertFile, "nodes.tls.key_file": c.Nodes.TLS.KeyFile,
 		"nodes.tls.ca_file":    c.Nodes.TLS.CAFile,

@@ -20,9 +20,13 @@ const (
 	insecureTemporal = "temporal"
 	insecureNATS     = "nats"
 	insecureSecrets  = "secrets"
+	insecureRegistry = "registry"
 )
 
-var insecurities = []string{insecureListen, insecurePostgres, insecureTemporal, insecureNATS, insecureSecrets}
+var insecurities = []string{
+	insecureListen, insecurePostgres, insecureTemporal, insecureNATS, insecureSecrets,
+	insecureRegistry,
+}
 
 // exposure is something that leaves this machine, or is reached from outside,
 // without TLS that proves who is at the other end.
@@ -67,6 +71,11 @@ func (c Config) exposures() []exposure {
 		!onThisMachine(u.Hostname()) {
 		add(insecureSecrets, "secrets.address",
 			"the secrets engine is on another machine, and secrets could be read on the way", "use https")
+	}
+	if u, err := url.Parse(c.Registry.URL); c.Registry.URL != "" && err == nil && u.Scheme != "https" &&
+		!onThisMachine(u.Hostname()) {
+		add(insecureRegistry, "registry.url",
+			"the registry is on another machine, and its password could be read on the way", "use https")
 	}
 	slices.SortFunc(out, func(a, b exposure) int { return strings.Compare(a.key, b.key) })
 	return out

@@ -21,6 +21,7 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/operate/depot"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/selfcheck"
 )
@@ -176,6 +177,9 @@ func (p *parts) handler() http.Handler {
 	}
 	if !p.has(RoleAPI) { // then there is no console either
 		mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusSeeOther))
+	}
+	if p.depot != nil && p.has(RoleAPI) {
+		mux.Handle("/v2/", depot.Tokened(p.api.Attended("registry", http.HandlerFunc(p.depot.ServePeople), p.depot.Refuse)))
 	}
 	mux.Handle("/", p.api.Handler())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

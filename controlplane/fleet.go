@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/agentgateway"
@@ -49,6 +51,9 @@ type fleet struct {
 	hostKeys func(ctx context.Context, tx pgx.Tx, n id.Node, keys node.HostKeys) error
 	// rent tends what tenants rent. It is set once the rest exists.
 	rent func(ctx context.Context) error
+	// registry answers nodes that read from the platform's registry. It is set once the rest
+	// exists; nil: there is none.
+	registry agentgateway.Registry
 	// logs keeps what tasks print. It is set once the rest exists.
 	logs agentgateway.Logs
 }
@@ -58,6 +63,15 @@ func (f *fleet) AppendLogs(ctx context.Context, n id.Node, task id.NodeTask, r a
 	agentwire.LogsResponse, error,
 ) {
 	return f.logs.AppendLogs(ctx, n, task, r)
+}
+
+// ServeNode implements agentgateway.Registry.
+func (f *fleet) ServeNode(w http.ResponseWriter, r *http.Request, n id.Node) error {
+	if f.registry == nil {
+		return fault.New(fault.NotFound, "registry_missing", "the platform has no registry of its own").
+			WithRemedy("set registry.url on the control plane, or fetch from another registry")
+	}
+	return f.registry.ServeNode(w, r, n)
 }
 
 func newFleet(
@@ -118,7 +132,7 @@ func newFleet(
 	})
 	f.gateway = agentgateway.New(agentgateway.Config{
 		DB: db, Nodes: f.nodes, Contacts: f.nodes.Contacts(), Tasks: f.queue, Signer: f.signers, Terminal: f.terminals,
-		Logs: f, Trust: trust, Renderer: f.renderer, Packages: f.packages, Backends: backends, Logger: logger,
+		Logs: f, Registry: f, Trust: trust, Renderer: f.renderer, Packages: f.packages, Backends: backends, Logger: logger,
 		Settings: agentgateway.Settings{
 			TrustDomain: cfg.Nodes.TrustDomain, Environment: cfg.Nodes.EnvironmentName,
 			BootstrapRate: float64(cfg.Nodes.NewcomerRate), BootstrapBurst: 10 * cfg.Nodes.NewcomerRate,

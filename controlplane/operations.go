@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"slices"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/adapter/guard"
 	"gpuaas/controlplane/internal/adapter/registry"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/operate/artifact"
 	"gpuaas/controlplane/internal/operate/definition"
+	"gpuaas/controlplane/internal/operate/depot"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/operate/policy"
 	"gpuaas/controlplane/internal/operate/rollout"
@@ -33,8 +35,9 @@ func (p *parts) newRuns() {
 			Allowed: allowed, Forbidden: forbidden,
 			ForbiddenHosts: slices.Concat(p.cfg.Registries.ForbiddenHosts, p.cfg.Webhooks.ForbiddenHosts),
 		},
-		PlainHTTP: p.cfg.Registries.PlainHTTP, SendTo: p.cfg.Registries.SendTo,
+		PlainHTTP: p.cfg.Registries.PlainHTTP, SendTo: p.cfg.Registries.SendTo, Home: p.home(),
 	}))
+	p.newDepot()
 	p.operations = operation.New(operation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Artifacts: p.artifacts,
 		Ahead:       p.ahead,
@@ -46,6 +49,32 @@ func (p *parts) newRuns() {
 		DB: p.db, Tasks: p.fleet.tasks, Prepare: p.fleet.packages.Prepare, Released: p.fleet.released,
 		Giveable: p.fleet.giveable,
 	})
+}
+
+// home is how the control plane reads from the platform's own registry.
+func (p *parts) home() *registry.Home {
+	if p.cfg.Registry.URL == "" {
+		return nil
+	}
+	return &registry.Home{
+		Name: agentwire.PlatformRegistry, URL: p.cfg.Registry.address(), User: p.cfg.Registry.User,
+		PasswordFile: p.cfg.Registry.PasswordFile,
+	}
+}
+
+// newDepot makes the way to the platform's own registry, if there is one.
+func (p *parts) newDepot() {
+	if p.cfg.Registry.URL == "" {
+		return
+	}
+	p.depot = depot.New(depot.Config{
+		DB: p.db, Places: p.artifacts, Tasks: p.fleet.queue, Tenants: p.identity, Logger: p.logger,
+		Upstream: depot.Upstream{
+			URL: p.cfg.Registry.address(), User: p.cfg.Registry.User, PasswordFile: p.cfg.Registry.PasswordFile,
+			Folder: p.cfg.Registry.Folder,
+		},
+	})
+	p.fleet.registry = p.depot
 }
 
 // installDefinitions makes the operations available that are shipped with the

@@ -38,6 +38,7 @@ import (
 	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/artifact"
 	"gpuaas/controlplane/internal/operate/definition"
+	"gpuaas/controlplane/internal/operate/depot"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/operate/policy"
 	"gpuaas/controlplane/internal/operate/rollout"
@@ -86,6 +87,7 @@ type parts struct {
 	budgets         *budget.Service
 	statements      *statement.Service
 	artifacts       *artifact.Service
+	depot           *depot.Service
 	webhooks        *webhook.Service
 	operations      *operation.Service
 	rollouts        *rollout.Service

@@ -12,8 +12,8 @@ import (
 )
 
 // TestUpWithMachines is what a newcomer without hardware and without privileges
-// does: the machines of gpuaas up become nodes from their first boot, and come
-// back with the next start.
+// does: the machines of gpuaas up become nodes from their first boot, get a model out of its
+// registry, and come back with the next start.
 func TestUpWithMachines(t *testing.T) {
 	t.Parallel()
 	state := stack.ThrowawayFolder("-rack")
@@ -45,6 +45,7 @@ func TestUpWithMachines(t *testing.T) {
 		t.Errorf("machines:\n%s", out)
 	}
 	succeed(t, cli, "node", "task", "run", "m1", "node.heartbeat_check", "--reason", "test", "--wait")
+	model := p.stageModel(t, cli, state, "m1")
 
 	p.signal(syscall.SIGINT)
 	if code := p.exit(t, time.Minute); code != 0 {
@@ -56,6 +57,7 @@ func TestUpWithMachines(t *testing.T) {
 	again, _ := startUp(t, state, env...)
 	again.token = p.token
 	active(again)
+	again.keepsModel(t, model)
 	succeed(t, again.cli(t), "node", "task", "run", "m1", "node.heartbeat_check", "--reason", "test", "--wait")
 	rack("remove", "m1")
 	again.end(t, syscall.SIGTERM)

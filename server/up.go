@@ -75,6 +75,7 @@ func (u *up) run(cmd *cobra.Command) error {
 	u.say("state folder %s", u.state)
 	engines, err := stack.Start(ctx, stack.Options{
 		State: u.state, Servers: u.servers, Progress: u.progress, External: external(named),
+		Only: append(stack.Needed(), stack.Registry),
 	})
 	if err != nil {
 		return err
@@ -232,6 +233,7 @@ func external(cfg controlplane.Config) stack.Endpoints {
 		TemporalAddress: cfg.Temporal.Address, TemporalNamespace: cfg.Temporal.Namespace,
 		TemporalCAFile: cfg.Temporal.CAFile, TemporalCertFile: cfg.Temporal.CertFile, TemporalKeyFile: cfg.Temporal.KeyFile,
 		NATSURL: cfg.NATS.URL, NATSTokenFile: cfg.NATS.TokenFile,
+		RegistryURL: cfg.Registry.URL, RegistryUser: cfg.Registry.User, RegistryPasswordFile: cfg.Registry.PasswordFile,
 		SecretsAddress: cfg.Secrets.Address, SecretsRoleIDFile: cfg.Secrets.RoleIDFile,
 		SecretsSecretIDFile: cfg.Secrets.SecretIDFile,
 		SecretsAPI:          stack.AppRole(cfg.Secrets.API), SecretsNodes: stack.AppRole(cfg.Secrets.Nodes),
@@ -249,6 +251,9 @@ func embedded(e stack.Endpoints) controlplane.Config {
 	cfg.Temporal.CAFile, cfg.Temporal.CertFile, cfg.Temporal.KeyFile = e.TemporalCAFile, e.TemporalCertFile,
 		e.TemporalKeyFile
 	cfg.NATS.URL, cfg.NATS.TokenFile = e.NATSURL, e.NATSTokenFile
+	cfg.Registry = controlplane.RegistryConfig{
+		URL: e.RegistryURL, User: e.RegistryUser, PasswordFile: e.RegistryPasswordFile, Folder: e.RegistryFolder,
+	}
 	cfg.Secrets.Address = e.SecretsAddress
 	cfg.Secrets.API, cfg.Secrets.Nodes = controlplane.AppRoleConfig(e.SecretsAPI),
 		controlplane.AppRoleConfig(e.SecretsNodes)

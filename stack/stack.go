@@ -21,10 +21,11 @@ const (
 	Temporal Engine = "temporal"
 	OpenBao  Engine = "bao"
 	NATS     Engine = "nats"
+	Registry Engine = "registry"
 )
 
 // stopOrder ends the users of an engine before the engine.
-var stopOrder = []Engine{Temporal, OpenBao, NATS, Postgres}
+var stopOrder = []Engine{Registry, Temporal, OpenBao, NATS, Postgres}
 
 // stopPatience is how long an engine may take to end before it is killed.
 const stopPatience = 15 * time.Second
@@ -35,7 +36,7 @@ type Options struct {
 	Servers   string         // path of gpuaas-servers; "" looks it up, see findServers
 	Progress  func(Progress) // called one at a time; nil for silence
 	Throwaway bool           // for tests: no fsync, no default ports
-	Only      []Engine       // nil for all
+	Only      []Engine       // nil for those that every control plane needs
 	External  Endpoints      // services that the operator named; they are not started
 }
 
@@ -57,6 +58,9 @@ type Stack struct {
 	running map[Engine]*supervisor
 }
 
+// Needed are the engines that every control plane needs. A registry is no such engine.
+func Needed() []Engine { return []Engine{Postgres, Temporal, OpenBao, NATS} }
+
 // Start starts the engines and returns when all of them answer. If another
 // launcher holds the state folder, the error is *AlreadyRunning.
 func Start(ctx context.Context, o Options) (*Stack, error) {
@@ -66,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	}
 	wanted := o.Only
 	if wanted == nil {
-		wanted = []Engine{Postgres, Temporal, OpenBao, NATS}
+		wanted = Needed()
 	}
 	if err := s.Ensure(ctx, wanted...); err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
@@ -133,6 +137,7 @@ func (s *Stack) Ensure(ctx context.Context, engines ...Engine) error {
 	})
 	group.Go(func() error { return s.ensureOne(ctx, OpenBao, want) })
 	group.Go(func() error { return s.ensureOne(ctx, NATS, want) })
+	group.Go(func() error { return s.ensureOne(ctx, Registry, want) })
 	return group.Wait()
 }
 
@@ -167,6 +172,8 @@ func (s *Stack) build(ctx context.Context, e Engine) (engine, error) {
 		return newBao(nursery, s.ports, s.options.Servers)
 	case NATS:
 		return newNATS(s.folder, s.ports)
+	case Registry:
+		return newRegistry(nursery, s.ports)
 	}
 	return nil, fmt.Errorf("unknown engine %q", e)
 }

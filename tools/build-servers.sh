@@ -1,31 +1,40 @@
 #!/usr/bin/env bash
-# Builds gpuaas-servers (Temporal and OpenBao, module stack/servers) once and
-# keeps the binary. The last line on stdout is its path; progress goes to stderr.
+# Builds a program of the embedded stack from its own module once and keeps the
+# binary: gpuaas-servers (Temporal and OpenBao, module stack/servers), or
+# gpuaas-registry (module stack/registry) with the argument "registry". The last
+# line on stdout is its path; progress goes to stderr.
 #
-#   GPUAAS_SERVERS  use this binary instead of building one
-#   GPUAAS_CACHE    where builds are kept (default: gpuaas in the user's cache)
+#   GPUAAS_SERVERS, GPUAAS_REGISTRY  use this binary instead of building one
+#   GPUAAS_CACHE  where builds are kept (default: gpuaas in the user's cache)
 set -euo pipefail
 
-say() { printf 'gpuaas-servers: %s\n' "$*" >&2; }
+name=${1:-servers}
+case $name in
+servers) holds="Temporal and OpenBao" given=${GPUAAS_SERVERS:-} takes="several minutes (about 16 minutes of processor time)" ;;
+registry) holds="the registry" given=${GPUAAS_REGISTRY:-} takes="about a minute" ;;
+*) printf 'usage: %s [servers|registry]\n' "$0" >&2 && exit 2 ;;
+esac
 
-if [[ -n ${GPUAAS_SERVERS:-} ]]; then
-  if [[ ! -x $GPUAAS_SERVERS ]]; then
-    say "GPUAAS_SERVERS names $GPUAAS_SERVERS, which cannot be executed"
+say() { printf 'gpuaas-%s: %s\n' "$name" "$*" >&2; }
+
+if [[ -n $given ]]; then
+  if [[ ! -x $given ]]; then
+    say "GPUAAS_${name^^} names $given, which cannot be executed"
     exit 1
   fi
-  printf '%s\n' "$GPUAAS_SERVERS"
+  printf '%s\n' "$given"
   exit 0
 fi
-if found=$(command -v gpuaas-servers); then
+if found=$(command -v "gpuaas-$name"); then
   printf '%s\n' "$found"
   exit 0
 fi
 if ! command -v go >/dev/null; then
-  say "the Go toolchain is missing: install Go 1.26 or newer, or put a prebuilt gpuaas-servers on the PATH"
+  say "the Go toolchain is missing: install Go 1.26 or newer, or put a prebuilt gpuaas-$name on the PATH"
   exit 1
 fi
 
-source_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../stack/servers" && pwd)
+source_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../stack/$name" && pwd)
 cache=${GPUAAS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/gpuaas}
 mkdir -p "$cache"
 cd "$source_dir"
@@ -35,12 +44,12 @@ key=$({
   go version
   find . -type f \( -name '*.go' -o -name go.mod -o -name go.sum \) -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
 } | sha256sum | cut -c 1-16)
-binary=$cache/servers-$key
+binary=$cache/$name-$key
 
 # current points the launcher at this build and prints its path.
 current() {
-  ln -sfn "servers-$key" "$cache/servers-current.$$"
-  mv -Tf "$cache/servers-current.$$" "$cache/servers-current"
+  ln -sfn "$name-$key" "$cache/$name-current.$$"
+  mv -Tf "$cache/$name-current.$$" "$cache/$name-current"
   printf '%s\n' "$binary"
 }
 
@@ -49,7 +58,7 @@ if [[ -x $binary ]]; then
   exit 0
 fi
 
-exec 9>"$cache/build.lock"
+exec 9>"$cache/build-$name.lock"
 if ! flock -n 9; then
   say "another build is running; waiting for it"
   flock 9
@@ -75,7 +84,7 @@ watch() { # PID PATTERN WORDS
   while kill -0 "$1" 2>/dev/null; do
     count=$(grep -c -e "$2" "$lines" || true)
     if [[ -t 2 ]]; then
-      printf '\rgpuaas-servers: %s %s, %d s ' "$count" "$3" $((SECONDS - began)) >&2
+      printf '\rgpuaas-%s: %s %s, %d s ' "$name" "$count" "$3" $((SECONDS - began)) >&2
     elif ((SECONDS - last >= 20)); then
       last=$SECONDS
       say "$count $3, $((SECONDS - began)) s"
@@ -92,7 +101,7 @@ failed() {
   exit 1
 }
 
-say "building Temporal and OpenBao; the first time this takes several minutes (about 16 minutes of processor time) and is done once"
+say "building $holds; the first time this takes $takes and is done once"
 began=$SECONDS
 
 # Listing the packages first downloads the modules that are missing.
@@ -112,5 +121,5 @@ mv -f "$partial" "$binary"
 say "built in $((SECONDS - began)) s"
 
 # One older build is kept for switching branches; the rest is waste.
-find "$cache" -maxdepth 1 -name 'servers-????????????????' -printf '%T@ %p\n' | sort -rn | tail -n +3 | cut -d ' ' -f 2- | xargs -r rm -f
+find "$cache" -maxdepth 1 -name "$name-????????????????" -printf '%T@ %p\n' | sort -rn | tail -n +3 | cut -d ' ' -f 2- | xargs -r rm -f
 current

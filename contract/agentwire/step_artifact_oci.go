@@ -9,6 +9,14 @@ import (
 // StepArtifactPullOCI unpacks an OCI artifact into a folder.
 const StepArtifactPullOCI = "artifact.pull_oci"
 
+// PlatformRegistry is the name of the platform's own registry, the same for every node. An
+// agent reaches it at the listener for nodes, below PathRegistryObjects, with its
+// certificate and no token.
+const (
+	PlatformRegistry    = "registry.gpuaas.internal"
+	PathRegistryObjects = "/v2/"
+)
+
 var _ = declareStep[ArtifactPullOCIWith, ArtifactPullOCIResult](StepKind{
 	Kind: StepArtifactPullOCI, Title: "unpack an OCI artifact into a folder", Impact: ImpactMutate, Interruptible: true,
 	chosen: fileChosen,

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpuaas/contract/agentwire"
 )
 
 // Want says what to fetch.
@@ -91,6 +93,7 @@ const (
 // Fetcher fetches. Its zero value is ready.
 type Fetcher struct {
 	Transport http.RoundTripper // nil: plain HTTP and HTTPS, without a proxy
+	Home      http.RoundTripper // the way to the platform's own registry; nil: it has no other
 	Stall     time.Duration     // zero: stallTime
 	Pause     time.Duration     // before the second try, doubled with each; zero: one second
 }
@@ -157,6 +160,9 @@ func (f Fetcher) transport() http.RoundTripper {
 	if f.Transport != nil {
 		return f.Transport
 	}
+	if f.Home != nil {
+		return ways{f.Home, Fetcher{}.transport()}
+	}
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: stallTime}).DialContext,
 		TLSHandshakeTimeout: stallTime, ResponseHeaderTimeout: stallTime,
@@ -176,6 +182,26 @@ func (f Fetcher) pause() time.Duration {
 		return f.Pause
 	}
 	return time.Second
+}
+
+// ways are the ways to the platform's own registry and to all others.
+type ways struct{ home, rest http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (w ways) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == "https" && r.URL.Host == agentwire.PlatformRegistry {
+		return w.home.RoundTrip(r)
+	}
+	return w.rest.RoundTrip(r)
+}
+
+// CloseIdleConnections closes those of both.
+func (w ways) CloseIdleConnections() {
+	for _, one := range []http.RoundTripper{w.home, w.rest} {
+		if c, ok := one.(interface{ CloseIdleConnections() }); ok {
+			c.CloseIdleConnections()
+		}
+	}
 }
 
 // disk tells a failure of the file system.

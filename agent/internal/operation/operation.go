@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type Deps struct {
 	Facts func(ctx context.Context) map[string]string
 	// Resolver holds the command profiles of abstract steps.
 	Resolver *Resolver
+	// Registry is the way to the platform's own registry. Nil except in an agent.
+	Registry func() http.RoundTripper
 	// Logs takes what steps write. Without Send nothing is kept.
 	Logs Logs
 	// Hook is called at points where tests kill the agent. Nil except there.

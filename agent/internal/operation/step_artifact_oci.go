@@ -196,13 +196,18 @@ func (h pullOCI) make(
 		}
 		want.Token = token
 	}
-	artifact, err := oci.Resolve(ctx, blob.Fetcher{}, want)
+	fetcher := blob.Fetcher{}
+	if h.Registry != nil {
+		fetcher.Home = h.Registry()
+	}
+	artifact, err := oci.Resolve(ctx, fetcher, want)
 	if err != nil {
 		return madeFolder{}, err
 	}
 	s.Say(agentwire.StreamAgent, fmt.Sprintf("%d layers with %d bytes", len(artifact.Layers), artifact.Bytes))
 	fetch := oci.Fetch{
-		Want: want, KeepFree: w.KeepFreeMiB << 20, BytesPerSecond: w.MiBASecond << 20, Progress: tell(s, artifact.Bytes),
+		Want: want, Fetcher: fetcher,
+		KeepFree: w.KeepFreeMiB << 20, BytesPerSecond: w.MiBASecond << 20, Progress: tell(s, artifact.Bytes),
 	}
 	if err := fetch.Layers(ctx, work, artifact); err != nil {
 		return madeFolder{}, err

@@ -18,7 +18,6 @@ import (
 	baohttp "github.com/openbao/openbao/http"
 	"github.com/openbao/openbao/internalshared/configutil"
 	"github.com/openbao/openbao/vault"
-
 	"gpuaas-servers/durablefile"
 )
 

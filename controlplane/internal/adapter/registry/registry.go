@@ -14,6 +14,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -59,6 +61,31 @@ type Config struct {
 	// although they are not public.
 	SendTo []string
 	Roots  *x509.CertPool // nil: those of the system
+	Home   *Home          // nil: the platform has no registry of its own
+}
+
+// Home is the platform's own registry.
+type Home struct {
+	Name         string // that references to it begin with
+	URL          *url.URL
+	User         string
+	PasswordFile string
+}
+
+// RoundTrip implements http.RoundTripper: requests go to where the registry is, with the
+// login of the control plane, and to where it sends without one.
+func (h *Home) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != h.Name {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	password, err := os.ReadFile(h.PasswordFile)
+	if err != nil {
+		return nil, fmt.Errorf("read password: %w", err)
+	}
+	sent := r.Clone(r.Context())
+	sent.URL.Scheme, sent.URL.Host, sent.Host = h.URL.Scheme, h.URL.Host, ""
+	sent.SetBasicAuth(h.User, strings.TrimSpace(string(password)))
+	return http.DefaultTransport.RoundTrip(sent)
 }
 
 // Client reads from registries. Any number of calls may run side by side.
@@ -67,12 +94,13 @@ type Client struct {
 	sendTo map[string]bool
 	own    *http.Transport // to where the registry itself may be
 	public *http.Transport // to where it sends
+	home   *Home
 	guard  *guard.Guard
 }
 
 // New makes a client. It connects to nothing.
 func New(cfg Config) *Client {
-	c := &Client{plain: map[string]bool{}, sendTo: map[string]bool{}, guard: guard.New(cfg.Guard)}
+	c := &Client{plain: map[string]bool{}, sendTo: map[string]bool{}, home: cfg.Home, guard: guard.New(cfg.Guard)}
 	for _, host := range cfg.PlainHTTP {
 		c.plain[host] = true
 	}
@@ -140,11 +168,15 @@ func (c *Client) repository(name string) (*remote.Repository, error) {
 		return nil, fault.Wrap(err, fault.Invalid, "artifact_source_invalid", "%.200q names no repository", name).
 			WithRemedy("write it as registry.example/team/model@sha256:…")
 	}
+	r.MaxMetadataBytes = maxManifest
+	if c.home != nil && r.Reference.Host() == c.home.Name {
+		r.Client = &http.Client{Timeout: patience, Transport: c.home}
+		return r, nil
+	}
 	if !c.guard.MayName(strings.Trim(hostOf(r.Reference.Host()), "[]")) {
 		return nil, c.fails(name, guard.ErrRefused)
 	}
 	r.PlainHTTP = c.plain[r.Reference.Host()]
-	r.MaxMetadataBytes = maxManifest
 	r.Client = &auth.Client{Client: c.asks(r.Reference.Host()), Cache: auth.NewSingleContextCache(), Header: http.Header{
 		"User-Agent": {"gpuaas"}, "Accept-Encoding": {"identity"},
 	}}

@@ -55,8 +55,26 @@ func (a *API) Guarded(name string, permission auth.Permission, h http.Handler) h
 	}))
 }
 
+// Attended puts a handler that is not in the contract behind the checks that every known
+// caller passes: who calls, from which page, and how often. The handler decides what they
+// may do, and how long that takes. Refuse answers those who are not let in.
+func (a *API) Attended(
+	name string, h http.Handler, refuse func(http.ResponseWriter, *http.Request, error),
+) http.Handler {
+	return a.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		op := Operation{ID: name, Method: boundedMethod(r.Method), Path: r.Pattern, Access: Authenticated()}
+		exchangeFrom(r.Context()).operation = name
+		ctx, err := a.admit(r, op)
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		h.ServeHTTP(w, r.WithContext(ctx))
+	}))
+}
+
 // Paths below these never belong to anything but registered handlers.
-var reserved = []string{"/api/", "/docs/", "/lab/"}
+var reserved = []string{"/api/", "/docs/", "/lab/", "/v2/"}
 
 // Beyond lets a handler answer all paths that no operation has. The handler
 // passes what it does not know either to missing, which answers with a problem.

@@ -59,6 +59,7 @@ func (g *Gateway) routes() http.Handler {
 		{http.MethodPost, agentwire.PathLogs, "task-logs", g.asNode(g.meter.calls, g.taskLogs)},
 		{http.MethodPost, agentwire.PathRegistry, "registry-credential", g.asMember(g.registryCredential)},
 		{http.MethodPost, agentwire.PathMint, "mint-credential", g.asMember(g.mintCredential)},
+		{http.MethodGet, agentwire.PathRegistryObjects, "node-registry", g.asMember(g.serveRegistry)},
 		{http.MethodGet, agentwire.PathTerminal, operationTerminal, g.asMember(g.terminalSession)},
 	} {
 		mux.Handle(route.method+" "+route.path, g.frame(route.operation, route.handle))

@@ -65,6 +65,11 @@ type Logs interface {
 	AppendLogs(ctx context.Context, n id.Node, task id.NodeTask, r agentwire.LogsRequest) (agentwire.LogsResponse, error)
 }
 
+// Registry answers requests of nodes for manifests and blobs of the platform's registry.
+type Registry interface {
+	ServeNode(w http.ResponseWriter, r *http.Request, n id.Node) error
+}
+
 // Settings are chosen by operators.
 type Settings struct {
 	TrustDomain    string
@@ -88,6 +93,7 @@ type Config struct {
 	Signer   Signer
 	Terminal Terminal // nil: there are no terminals here
 	Logs     Logs     // nil: nothing that prints is run here
+	Registry Registry // nil: the platform has none
 	Trust    *Trust
 	Renderer *Renderer
 	Packages *Packages
@@ -108,6 +114,7 @@ type Gateway struct {
 	signer   Signer
 	terminal Terminal
 	logs     Logs
+	registry Registry
 	trust    *Trust
 	renderer *Renderer
 	packages *Packages
@@ -127,7 +134,7 @@ type Gateway struct {
 func New(cfg Config) *Gateway {
 	g := &Gateway{
 		db: cfg.DB, nodes: cfg.Nodes, contacts: cfg.Contacts, tasks: cfg.Tasks, signer: cfg.Signer, terminal: cfg.Terminal,
-		logs:  cfg.Logs,
+		logs: cfg.Logs, registry: cfg.Registry,
 		trust: cfg.Trust, renderer: cfg.Renderer, packages: cfg.Packages, backends: cfg.Backends,
 		settings: cfg.Settings, logger: cfg.Logger, clock: cfg.Clock,
 	}

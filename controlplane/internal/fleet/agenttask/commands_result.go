@@ -106,6 +106,23 @@ func (q *Queue) Bound(ctx context.Context, node id.Node, task id.NodeTask, attem
 	return bound, err
 }
 
+// WorksOn lists the tasks of a type that a node works on now.
+func (q *Queue) WorksOn(ctx context.Context, n id.Node, taskType string) ([]Task, error) {
+	rows, err := agenttaskdb.New(q.cfg.DB).WorkedOn(ctx, agenttaskdb.WorkedOnParams{
+		NodeID: n, Type: taskType, Now: q.cfg.Clock(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what node %s works on: %w", n, err)
+	}
+	out := make([]Task, len(rows))
+	for i, row := range rows {
+		if out[i], err = fromRow(row); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // onBehalf does something to a task for its node, in one transaction. For any
 // other node the task does not exist, and its attempt is audited.
 func (q *Queue) onBehalf(ctx context.Context, node id.Node, task id.NodeTask,

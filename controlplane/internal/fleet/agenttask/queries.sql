@@ -175,6 +175,13 @@ WHERE (sqlc.narg(created_before)::timestamptz IS NULL
 ORDER BY created_at DESC, id DESC
 LIMIT sqlc.arg(page_size);
 
+-- name: WorkedOn :many
+-- What a node works on now: handed to it in its present generation, with a live lease.
+SELECT t.* FROM node_tasks t JOIN nodes n ON n.id = t.node_id AND n.generation = t.generation
+WHERE t.node_id = sqlc.arg(node_id) AND t.type = sqlc.arg(type) AND t.status = 'dispatched' AND NOT t.cancel_requested
+  AND t.lease_expires_at > sqlc.arg(now)::timestamptz
+ORDER BY t.id;
+
 -- name: Waiting :many
 SELECT status, count(*) AS tasks, EXTRACT(epoch FROM clock_timestamp() - min(created_at))::float8 AS oldest_seconds
 FROM node_tasks WHERE status IN ('queued', 'dispatched') GROUP BY status;

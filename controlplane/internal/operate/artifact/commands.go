@@ -72,6 +72,9 @@ func (s *Service) read(ctx context.Context, by Owner, source string) (look, Verd
 // artifact of so many bytes from there. The platform settles itself what it allows; a
 // tenant needs a policy that says so.
 func (s *Service) mayComeFrom(ctx context.Context, by Owner, source string, bytes int64) error {
+	if err := atHome(ctx, s.db, by, source); err != nil {
+		return err
+	}
 	e, err := policy.Get(ctx, s.db, policy.Owner(by), policy.AllTypes)
 	if err != nil {
 		return err

@@ -4,6 +4,10 @@ SELECT pg_advisory_xact_lock(hashtextextended('artifacts ' || sqlc.arg(owner)::t
 -- name: OrgOfProject :one
 SELECT org_id FROM projects WHERE id = $1;
 
+-- name: PlaceOf :one
+SELECT p.org_id, p.id FROM projects p JOIN organizations o ON o.id = p.org_id
+WHERE o.slug = sqlc.arg(tenant) AND p.slug = sqlc.arg(project);
+
 -- name: TenantExists :one
 SELECT EXISTS (SELECT FROM organizations WHERE id = $1);
 

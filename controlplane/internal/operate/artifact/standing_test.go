@@ -238,3 +238,48 @@ func TestWhatIsRetiredCanBeRevoked(t *testing.T) {
 	_, err = w.register("team/llm", w.push("team/llm", "too many"))
 	wantCode(t, "beside 20000", err, "artifacts_too_many")
 }
+
+// A run fetches from repositories of its own project and of the platform in the platform's
+// registry; those of others do not exist for it, and are not registered either.
+func TestAttackARunFetchesNoRepositoryOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	w.exec(`INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'second', 'Second')`, id.New[id.Project](), w.acme.Org)
+	digest := "sha256:" + strings.Repeat("a", 64)
+	asks := func(by policy.Owner, repository string) error {
+		return w.db.InTx(w.ctx, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := w.service.Signed(ctx, tx, by, []agentwire.Fetch{{
+				Source: "https://" + agentwire.PlatformRegistry + "/" + repository + "@" + digest, Digest: digest,
+			}})
+			return err
+		})
+	}
+	tenant, stranger := policy.Owner{Org: w.acme.Org}, policy.Owner{Org: w.other}
+	for _, c := range []struct {
+		by         policy.Owner
+		repository string
+		there      bool
+	}{
+		{w.acme, "acme/training/llm", true},
+		{w.acme, "platform.gpuaas/llm", true},
+		{tenant, "acme/second/llm", true},
+		{policy.Owner{}, "acme/second/llm", true},
+		{w.acme, "acme/second/llm", false},
+		{stranger, "acme/training/llm", false},
+		{w.acme, "acme/nope/llm", false},
+		{w.acme, "acme/llm", false},
+		{w.acme, "platform.gpuaas", false},
+	} {
+		err := asks(c.by, c.repository)
+		if c.there && err != nil {
+			t.Errorf("%s: %v", c.repository, err)
+		}
+		if !c.there {
+			wantCode(t, c.repository, err, "artifact_repository_unknown")
+		}
+	}
+	_, err := w.service.Register(w.ctx, artifact.Owner(stranger), artifact.Wish{
+		Name: "llm", Kind: artifact.OCI, Source: agentwire.PlatformRegistry + "/acme/training/llm@" + digest,
+	})
+	wantCode(t, "registered by a stranger", err, "artifact_repository_unknown")
+}

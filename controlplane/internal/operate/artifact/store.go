@@ -182,6 +182,11 @@ func (s *Service) Signed(ctx context.Context, tx pgx.Tx, by policy.Owner, what [
 			return nil, fmt.Errorf("lock standing of artifacts: %w", err)
 		}
 	}
+	for _, f := range what {
+		if err := atHome(ctx, tx, Owner(by), f.Source); err != nil {
+			return nil, err
+		}
+	}
 	revoked, err := q.RevokedAmong(ctx, artifactdb.RevokedAmongParams{
 		Digests: digests, OrgID: by.Org, ProjectID: by.Project,
 	})

@@ -1175,3 +1175,68 @@ func (q *Queries) Waiting(ctx context.Context) ([]WaitingRow, error) {
 	}
 	return items, nil
 }
+
+const workedOn = `-- name: WorkedOn :many
+SELECT t.id, t.node_id, t.type, t.params, t.status, t.concurrency_class, t.generation, t.attempt, t.max_attempts, t.deadline_at, t.lease_expires_at, t.cancel_requested, t.idempotency_key, t.await_workflow_id, t.requested_by, t.reason, t.correlation_id, t.trace_parent, t.signer_version, t.output, t.error_code, t.error_message, t.error_remedy, t.agent_version, t.created_at, t.dispatched_at, t.started_at, t.finished_at, t.window_seconds, t.await_signal FROM node_tasks t JOIN nodes n ON n.id = t.node_id AND n.generation = t.generation
+WHERE t.node_id = $1 AND t.type = $2 AND t.status = 'dispatched' AND NOT t.cancel_requested
+  AND t.lease_expires_at > $3::timestamptz
+ORDER BY t.id
+`
+
+type WorkedOnParams struct {
+	NodeID id.Node
+	Type   string
+	Now    time.Time
+}
+
+// What a node works on now: handed to it in its present generation, with a live lease.
+func (q *Queries) WorkedOn(ctx context.Context, arg WorkedOnParams) ([]NodeTask, error) {
+	rows, err := q.db.Query(ctx, workedOn, arg.NodeID, arg.Type, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeTask
+	for rows.Next() {
+		var i NodeTask
+		if err := rows.Scan(
+			&i.ID,
+			&i.NodeID,
+			&i.Type,
+			&i.Params,
+			&i.Status,
+			&i.ConcurrencyClass,
+			&i.Generation,
+			&i.Attempt,
+			&i.MaxAttempts,
+			&i.DeadlineAt,
+			&i.LeaseExpiresAt,
+			&i.CancelRequested,
+			&i.IdempotencyKey,
+			&i.AwaitWorkflowID,
+			&i.RequestedBy,
+			&i.Reason,
+			&i.CorrelationID,
+			&i.TraceParent,
+			&i.SignerVersion,
+			&i.Output,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorRemedy,
+			&i.AgentVersion,
+			&i.CreatedAt,
+			&i.DispatchedAt,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.WindowSeconds,
+			&i.AwaitSignal,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

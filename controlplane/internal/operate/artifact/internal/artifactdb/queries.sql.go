@@ -601,6 +601,28 @@ func (q *Queries) OrgOfProject(ctx context.Context, argID id.Project) (id.Org, e
 	return org_id, err
 }
 
+const placeOf = `-- name: PlaceOf :one
+SELECT p.org_id, p.id FROM projects p JOIN organizations o ON o.id = p.org_id
+WHERE o.slug = $1 AND p.slug = $2
+`
+
+type PlaceOfParams struct {
+	Tenant  string
+	Project string
+}
+
+type PlaceOfRow struct {
+	OrgID id.Org
+	ID    id.Project
+}
+
+func (q *Queries) PlaceOf(ctx context.Context, arg PlaceOfParams) (PlaceOfRow, error) {
+	row := q.db.QueryRow(ctx, placeOf, arg.Tenant, arg.Project)
+	var i PlaceOfRow
+	err := row.Scan(&i.OrgID, &i.ID)
+	return i, err
+}
+
 const revokedAmong = `-- name: RevokedAmong :many
 SELECT w.digest::text AS digest, r.status_reason AS because
 FROM unnest($1::text[]) AS w (digest)

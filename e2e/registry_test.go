@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content/memory"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"gpuaas/contract/agentwire"
+)
+
+// repository is one of the platform's own registry, as the usual clients see it.
+func (p *plane) repository(t *testing.T, name string) *remote.Repository {
+	t.Helper()
+	host := strings.TrimPrefix(p.url, "http://")
+	r, err := remote.NewRepository(host + "/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.PlainHTTP = true
+	r.Client = &auth.Client{Credential: auth.StaticCredential(host, auth.Credential{Username: "me", Password: p.token})}
+	return r
+}
+
+// pushModel pushes a file as an artifact, and answers the digest of its manifest.
+func (p *plane) pushModel(t *testing.T, name, file, content string) string {
+	t.Helper()
+	var layer bytes.Buffer
+	zip := gzip.NewWriter(&layer)
+	archive := tar.NewWriter(zip)
+	if err := archive.WriteHeader(&tar.Header{Name: file, Mode: 0o644, Size: int64(len(content))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store := memory.New()
+	d, err := oras.PushBytes(t.Context(), store, ocispec.MediaTypeImageLayerGzip, layer.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := oras.PackManifest(t.Context(), store, oras.PackManifestVersion1_1, "application/vnd.example.model",
+		oras.PackManifestOptions{Layers: []ocispec.Descriptor{d}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Tag(t.Context(), made, "v1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := oras.Copy(t.Context(), store, "v1", p.repository(t, name), "v1", oras.DefaultCopyOptions); err != nil {
+		t.Fatal(err)
+	}
+	return made.Digest.String()
+}
+
+// stageModel pushes a model, registers it and has a node unpack it. It answers what was
+// pushed, by its digest.
+func (p *plane) stageModel(t *testing.T, cli []string, state, node string) string {
+	t.Helper()
+	const name, content = "acme/default/llm", "weights of a model"
+	succeed(t, cli, "tenant", "create", "acme", "--name", "Acme")
+	digest := p.pushModel(t, name, "weights.bin", content)
+	reference := agentwire.PlatformRegistry + "/" + name + "@" + digest
+	succeed(t, cli, "operation", "policy", "set", "*", "--global", "--artifact-sources",
+		agentwire.PlatformRegistry+"/acme", "--reason", "test")
+	succeed(t, cli, "artifact", "register", "llm", reference, "--project", "acme/default")
+	succeed(t, cli, "operation", "run", "node.artifact.unpack", "--target", node, "--reason", "test", "--watch",
+		"--input", "reference="+reference, "--input", "bytes=100000", "--input", "path=/srv/models/llm")
+	found, err := filepath.Glob(filepath.Join(state, "rack-process", "machines", "*", "root/srv/models/llm/weights.bin"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("files on nodes: %q, %v", found, err)
+	}
+	if got, err := os.ReadFile(found[0]); err != nil || string(got) != content {
+		t.Errorf("the node has %q, %v", got, err)
+	}
+	return digest
+}
+
+// keepsModel looks whether the registry still has what was pushed.
+func (p *plane) keepsModel(t *testing.T, digest string) {
+	t.Helper()
+	found, err := p.repository(t, "acme/default/llm").Resolve(t.Context(), "v1")
+	if err != nil || found.Digest.String() != digest {
+		t.Errorf("the registry has %s, %v, want %s", found.Digest, err, digest)
+	}
+}
