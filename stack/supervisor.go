@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -88,11 +89,20 @@ func (s *supervisor) launch(ctx context.Context, phase Phase) error {
 	defer cancel()
 	current, err := s.engine.launch(ctx, func(detail string) { s.report.say(phase, detail) })
 	if err != nil {
-		return err
+		return late(ctx, s.name, err)
 	}
 	s.current, s.since = current, time.Now()
 	s.report.say(Ready, s.engine.address())
 	return nil
+}
+
+// late says what to do about an engine that was not ready in time; other errors stay as they are.
+func late(ctx context.Context, e Engine, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("it was not ready within %.0f minutes (%w): read logs/%s.log in the state folder, make sure that the "+
+		"machine is not overloaded and its disk not full, then run the command again", launchTimeout.Minutes(), err, e)
 }
 
 func (s *supervisor) watch(ctx context.Context) {
