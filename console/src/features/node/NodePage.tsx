@@ -11,22 +11,22 @@ import { NodeFindings } from './NodeFindings'
 import { NodeOverview } from './NodeOverview'
 import { NodeTasks } from './NodeTasks'
 import { NodeTimeline } from './NodeTimeline'
+import { NamedNode, Unread } from './NoSuchNode'
+import { isNodeId } from './address'
 import { useNode, useNodeAt, type Detail, type Known } from './queries'
 import { TimeTravel } from './TimeTravel'
 import { askedAt, hourAgo } from './travel'
 
-/** NodePage is all about one node, now or at a moment of the past. */
+/** NodePage is all about one node, now or at a moment of the past. The address has its id, or its host name. */
 export default function NodePage() {
-  const nodeId = useParam('nodeId')
+  const address = useParam('nodeId')
+  return isNodeId(address) ? <NodeWithId nodeId={address} /> : <NamedNode name={address} />
+}
+
+function NodeWithId({ nodeId }: { nodeId: string }) {
   const node = useNode(nodeId)
   if (node.isPending) return <Loading what="the node" />
-  if (!node.data) {
-    return (
-      <Page title="Node" back={<TextLink to="/nodes">Nodes</TextLink>}>
-        <ProblemNote error={node.error} onRetry={() => void node.refetch()} />
-      </Page>
-    )
-  }
+  if (!node.data) return <Unread error={node.error} onRetry={() => void node.refetch()} />
   return <OneNode key={nodeId} node={node.data.body} etag={node.data.etag} error={node.error} />
 }
 
