@@ -27,7 +27,7 @@ const (
 		`"follow_ups":[{"what":"switch the machine off","why":"its BMC does not answer","at":"2026-03-04T05:05:07Z"}],` +
 		`"observed":{"maas_status":"Deployed","maas_ips":[],"since":"2026-03-04T05:05:07Z"},"parked_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"`
 	decommissionEventJSON   = `{"seq":41,"epoch":1,"stage":"drain_node","attempt":2,"status":"failed","message":"the agent did not fetch the task within 10 min","occurred_at":"2026-03-04T05:06:07Z"}`
-	decommissionExplanation = `{"summary":"c07u31 is parked at stage 2 of 20 (Drain) for 3 min: the agent did not fetch the task within 10 min","status":"failed_manual_intervention","stage":"drain_node",` +
+	decommissionExplanation = `{"summary":"c07u31 has been parked at stage 2 of 20 (Drain) for 3 min: the agent did not fetch the task within 10 min","status":"failed_manual_intervention","stage":"drain_node",` +
 		`"stage_title":"Drain","expected":"no account of a tenant is left","observed":"MAAS shows it as Deployed","waiting_since":"2026-03-04T05:06:07Z","failure_class":"node_agent_unreachable",` +
 		`"error_code":"agent_unreachable","likely_cause":"the machine is off","remedy":"look at the machine",` +
 		`"actions":[{"action":"retry_stage","rank":1,"legal":true,"safety":"safe","does":"runs the stage once more","command":"gpuaas decommission retry ` + decommissionID + `"},` +

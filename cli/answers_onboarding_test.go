@@ -26,7 +26,7 @@ const (
 		`"observed":{"maas_status":"Failed commissioning","maas_ips":[],"since":"2026-03-04T05:05:07Z"},"parked_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"`
 	onboardingParked      = `{` + onboardingParkedPart + `}`
 	onboardingEventJSON   = `{"seq":41,"epoch":1,"stage":"wait_for_ready","attempt":1,"status":"failed","message":"commissioning failed","occurred_at":"2026-03-04T05:06:07Z"}`
-	onboardingExplanation = `{"summary":"c07u43 is parked at stage 5 of 16 (Wait until Ready) for 3 min: commissioning failed","status":"failed_manual_intervention","stage":"wait_for_ready",` +
+	onboardingExplanation = `{"summary":"c07u43 has been parked at stage 5 of 16 (Wait until Ready) for 3 min: commissioning failed","status":"failed_manual_intervention","stage":"wait_for_ready",` +
 		`"stage_title":"Wait until Ready","expected":"MAAS shows the machine as Ready","observed":"MAAS shows it as Failed commissioning","observed_since":"2026-03-04T05:05:07Z",` +
 		`"waiting_since":"2026-03-04T05:06:07Z","failure_class":"hardware_mismatch","error_code":"failed_commission","likely_cause":"A commissioning script failed.","remedy":"see the results in MAAS",` +
 		`"actions":[{"action":"rerun","rank":1,"legal":true,"safety":"safe","does":"goes through all stages","command":"gpuaas onboarding rerun ` + onboardingID + `"},` +

@@ -184,7 +184,7 @@ test('a node is turned over, with a document that proves it', async () => {
 
 test('who did all that is in the audit log', async () => {
   await goTo('Audit log')
-  await expect(page.getByRole('grid')).toContainText(/requested decommission gpu-\d+/)
+  await expect(page.getByRole('grid')).toContainText(/requested the turnover of gpu-\d+/)
 })
 
 test('a control plane that cannot be heard is said to be so, and comes back', async () => {

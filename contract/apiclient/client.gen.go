@@ -5934,7 +5934,7 @@ type DecommissionExplanation struct {
 
 	// Summary How it stands, in a sentence.
 	//
-	// Examples: c07u43 is parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min
+	// Examples: c07u43 has been parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min
 	Summary string `json:"summary"`
 
 	// WaitingSince Since when it stands as it does; of one that ended, when that was.
@@ -9434,7 +9434,7 @@ type OnboardingExplanation struct {
 
 	// Summary How it stands, in a sentence.
 	//
-	// Examples: c07u43 is parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min
+	// Examples: c07u43 has been parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min
 	Summary string `json:"summary"`
 
 	// WaitingSince Since when it stands as it does; of one that ended, when that was.

@@ -8,6 +8,11 @@ export type JobFamily = (typeof jobFamilies)[number]
 /** A kind of job that is asked for in batches as well. */
 export type BatchFamily = (typeof batchFamilies)[number]
 
+/** jobWord is what people call a job of a kind: what the API calls a decommission is a turnover to them. */
+export function jobWord(kind: JobFamily): string {
+  return kind === 'decommission' ? 'turnover' : kind
+}
+
 /** nodeJobFamilies are the kinds of jobs that are listed by node; jobsOfNode says by which parameter. */
 export const nodeJobFamilies = Object.keys(jobsOfNode) as (keyof typeof jobsOfNode)[]
 

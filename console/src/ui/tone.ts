@@ -69,7 +69,7 @@ const labels: Record<string, string> = {
   version_drift: 'Outdated',
   config_drift: 'Config drift',
   certificate_only_repair_needed: 'Cert repair',
-  unknown: 'Unknown build',
+  unknown_build: 'Unknown build',
   failed_retryable: 'parked: can be retried',
   failed_manual_intervention: 'parked: needs you',
   bootstrap_issued: 'awaiting agent',

@@ -176,7 +176,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
       <More mode={mode} choices={choices} onChoices={setChoices} siteId={selector.site_id} many />
       <div className="grid gap-3 sm:grid-cols-2">
         <TextField label="In parallel" type="number" value={parallel} onChange={setParallel} hint="How many run at the same time." error={counts(parallel, 1) ? undefined : 'must be 1 to 1000'} />
-        <TextField label="Failures allowed" type="number" value={failures} onChange={setFailures} hint="When more than this many have failed, no more start." error={counts(failures, 0) ? undefined : 'must be 0 to 1000'} />
+        <TextField label="Failures allowed" type="number" value={failures} onChange={setFailures} hint="If more nodes than this fail or are cancelled, no further node starts until somebody resumes the batch." error={counts(failures, 0) ? undefined : 'must be 0 to 1000'} />
       </div>
       <CheckField label="Leave out nodes that cannot be turned over now" value={skip} onChange={setSkip} hint="If this is off, nothing starts as long as there is such a node. You see which nodes were left out." />
       <ReasonField value={reason} onChange={setReason} />

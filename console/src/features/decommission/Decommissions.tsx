@@ -58,7 +58,7 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
   if (!filtered && all.rows.length === 0 && !all.error) {
     return (
       <Empty title="No turnovers yet" action={<LinkButton to="/nodes" look="primary">Go to nodes</LinkButton>}>
-        Reset a node when its tenant leaves, and decommission it before you return the hardware. Both clean the node, verify the result and sign it. Start on the node page{manage ? ', or with several nodes above' : ''}: a plan shows what will be destroyed before anything happens.
+        Soft reset a node when its tenant leaves; fully decommission it before you return the hardware. Both record what was cleaned and what was not, and sign that record. Start on the node page{manage ? ', or with several nodes above' : ''}: a plan shows what will be destroyed before anything happens.
       </Empty>
     )
   }

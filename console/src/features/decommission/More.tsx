@@ -56,7 +56,7 @@ function WithoutAgent({ choices, onChoices }: Pick<Props, 'choices' | 'onChoices
   }, [risk, onChoices])
   return (
     <>
-      <CheckField label="Without the agent" value={!!choices.withoutAgent} onChange={(withoutAgent) => onChoices({ ...choices, withoutAgent })} hint="For a node whose agent is gone: steps that only the agent can do are skipped." />
+      <CheckField label="Continue without the agent" value={!!choices.withoutAgent} onChange={(withoutAgent) => onChoices({ ...choices, withoutAgent })} hint="For a node whose agent is gone: stages that only the agent can carry out are skipped." />
       {choices.withoutAgent && (
         <TextArea label="What may be left behind" required rows={2} most={2000} value={risk} onChange={setRisk} hint="The risk that you accept. The certificate states it." error={risk.trim() === '' ? 'Say what may be left behind; otherwise the turnover waits for the agent.' : undefined} />
       )}

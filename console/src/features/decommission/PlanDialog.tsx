@@ -81,7 +81,7 @@ function PlanView({ plan }: { plan: Plan }) {
       ))}
       {plan.short_way && (
         <Note tone="warn" title={plan.short_way.why}>
-          {plan.short_way.does} Choose “Without the agent” above.
+          {plan.short_way.does} Choose “Continue without the agent” above.
         </Note>
       )}
       <div>

@@ -10,7 +10,7 @@ const words: Record<Mode, ModeWords> = {
   reimage: { title: 'Reimage', what: 'Releases the machine, erases its disks as chosen below and reinstalls it. The node keeps its id.' },
   full_decommission: { title: 'Full decommission', what: 'Permanently removes the node from the inventory: the machine is released, its disks are erased as chosen below, and it is switched off.' },
   storage_cleanup: { title: 'Storage cleanup', what: 'Removes what tenants left on the storage of the node, and nothing else.' },
-  drain: { title: 'Drain', what: 'Removes the accounts of tenants and takes the node out of service. Nothing is cleaned.' },
+  drain: { title: 'Drain', what: 'Removes the accounts of tenants and takes the node out of service. Nothing is cleaned, and a rental ends only if you choose that under More choices.' },
   retire: { title: 'Retire', what: 'Removes tenants, cleans the node and takes it out of service. You can reactivate it.' },
   reactivate: { title: 'Reactivate', what: 'Brings a retired node back into service. One that is not proven clean is cleaned first.' },
   remove: { title: 'Remove', what: 'Permanently removes a retired node, or one that never enrolled, from the inventory. Its machine is not touched.' },

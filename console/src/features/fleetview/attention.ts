@@ -1,5 +1,5 @@
 import type { Schemas } from '../../api/client'
-import { batchFamilies, jobFamilies, jobPath, type BatchFamily, type JobFamily } from '../../api/jobs'
+import { batchFamilies, jobFamilies, jobPath, jobWord, type BatchFamily, type JobFamily } from '../../api/jobs'
 import { span } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
 import { idOf, type Job } from '../job/job'
@@ -87,8 +87,8 @@ function ofParked(kind: JobFamily, total: number, jobs: ParkedJob[] = []): Matte
     return { key: `parked ${idOf(j)}`, tone: 'bad', title, detail: j.failure?.error_remedy ?? keeps[kind] ?? 'It does not continue until an operator acts.', to: jobPath({ kind, id: idOf(j) }) }
   })
   const others = total - shown.length
-  const more = shown.length > 0 ? 'more ' : ''
-  if (others > 0) out.push({ key: `${kind}s`, tone: 'bad', title: `${many(others, `${more}${kind} is`, `${more}${kind}s are`)} parked`, detail: keeps[kind] ?? 'None continues until an operator acts.', to: `/${kind}s`, search: { status: 'failed' } })
+  const more = `${shown.length > 0 ? 'more ' : ''}${jobWord(kind)}`
+  if (others > 0) out.push({ key: `${kind}s`, tone: 'bad', title: `${many(others, `${more} is`, `${more}s are`)} parked`, detail: keeps[kind] ?? 'None continues until an operator acts.', to: `/${kind}s`, search: { status: 'failed' } })
   return out
 }
 
@@ -110,12 +110,9 @@ function ofFleet(summary: Known['summary'], parked: Known['parked']): Matter[] {
   return out
 }
 
-/** What people call a batch of a kind, where that is not the kind's own name. */
-const called: Partial<Record<BatchFamily, string>> = { decommission: 'turnover' }
-
 /** batchOf is a batch of a kind in words, such as an onboarding of 3 nodes. */
 function batchOf(kind: BatchFamily, total: number) {
-  const what = called[kind] ?? kind
+  const what = jobWord(kind)
   return `${/^[aeiou]/.test(what) ? 'An' : 'A'} ${what} of ${many(total, 'node', 'nodes')}`
 }
 

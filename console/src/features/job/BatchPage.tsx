@@ -112,15 +112,14 @@ function Stopped({ kind, batch }: { kind: Kind; batch: Batch }) {
 
 function stepsOf(kind: Kind, batch: Batch, cancels: string): Step[] {
   const unit = kind.unit.toLowerCase()
-  const all = `${batch.total} ${batch.total === 1 ? unit : `${unit}s`}`
-  const cancel: Step = { name: 'cancel', title: `Cancel the batch: ${all}`, text: `Those that have not started are cancelled immediately. ${cancels}` }
+  const cancel: Step = { name: 'cancel', title: 'Cancel the batch', text: `Those that have not started are cancelled immediately; those that are completed stay as they are. ${cancels}` }
   switch (batch.state) {
     case 'halted':
       return [{ name: 'resume', title: 'Continue despite the failures', text: 'The batch continues despite the failures so far, and halts again if more than that fail.' }, cancel]
     case 'paused':
-      return [{ name: 'resume', title: `Resume: ${all}`, text: 'Waiting jobs start again, as many at a time as the limits allow.' }, cancel]
+      return [{ name: 'resume', title: 'Resume the batch', text: `Waiting ${unit}s start, as many at a time as the limits allow.` }, cancel]
     default:
-      return [{ name: 'pause', title: `Pause: ${all}`, text: `No further ${unit} starts. Those already running continue.` }, cancel]
+      return [{ name: 'pause', title: 'Pause the batch', text: `No further ${unit} starts. Those already running continue.` }, cancel]
   }
 }
 

@@ -43,8 +43,8 @@ function Since({ text, since, until }: { text: string; since?: string; until?: s
       {since && (
         <span className="text-muted" title={exact(since)}>
           {' '}
-          (MAAS for {between(since, until, now)}
-          {until && <>, as of <When at={until} /></>})
+          (unchanged in MAAS for {between(since, until, now)}
+          {until && <>, checked <When at={until} /></>})
         </span>
       )}
     </>

@@ -49,7 +49,7 @@ function columnsOf<T extends Job>(kind: Kind, store: BoardStore<T>, stages: Stag
     { key: 'stage', title: 'Stage', width: 'minmax(13rem, 1.6fr)', cell: cell((r) => <StageName row={r} title={titles.get(r.current_stage)?.title} />) },
     { key: 'status', title: 'Status', width: '9.5rem', cell: cell((r) => <State of="job" is={standingOf(r)} />) },
     { key: 'elapsed', title: 'Elapsed', width: '6.5rem', align: 'right', cell: cell((r) => <Spent row={r} />) },
-    { key: 'expected', title: 'Expected', width: '7.5rem', align: 'right', cell: cell((r) => <Expected row={r} stages={stages} />) },
+    { key: 'expected', title: 'Time left', width: '7.5rem', align: 'right', cell: cell((r) => <Expected row={r} stages={stages} />) },
     { key: 'failure', title: 'What happened', width: 'minmax(16rem, 2.4fr)', cell: cell((r, k) => <Trouble row={r} to={pathOf(kind, k)} />) },
   ]
 }

@@ -24,7 +24,7 @@ export function Standing({ of, stages }: { of: Job; stages: Stage[] }) {
       />
       <Facts
         of={[
-          ['Expected', <Expected key="expected" row={of} stages={stages} />],
+          ['Time left', <Expected key="expected" row={of} stages={stages} />],
           ['Next', next(of)],
         ]}
       />

@@ -61,7 +61,7 @@ function Entry({ step, before, stages, goesOn }: { step: Step; before: Step[]; s
   const stage = stages.find((s) => s.name === step.stage)
   const last = step.attempts.at(-1)
   if (!last) return null
-  const outcome = last.outcome === 'running' && !goesOn ? { tone: 'idle' as Tone, text: 'left' } : waived(step.stage, last, before.at(-1)) ? { tone: 'warn' as Tone, text: 'skipped by an operator' } : outcomes[last.outcome]
+  const outcome = last.outcome === 'running' && !goesOn ? { tone: 'idle' as Tone, text: 'not finished' } : waived(step.stage, last, before.at(-1)) ? { tone: 'warn' as Tone, text: 'skipped by an operator' } : outcomes[last.outcome]
   return (
     <Place tone={outcome.tone}>
       <p className="flex flex-wrap items-center gap-x-2 gap-y-1 text-sm">
@@ -70,7 +70,7 @@ function Entry({ step, before, stages, goesOn }: { step: Step; before: Step[]; s
           {stage?.title ?? step.stage.replaceAll('_', ' ')}
         </span>
         <Badge tone={outcome.tone}>{outcome.text}</Badge>
-        {times > 1 && <span className="text-xs text-muted">time {times}</span>}
+        {times > 1 && <span className="text-xs text-muted">run {times}</span>}
         {step.attempts.length > 1 && <span className="text-xs text-muted">{step.attempts.length} attempts</span>}
         <Duration attempts={step.attempts} typical={stage?.typical_seconds} goesOn={goesOn} />
       </p>

@@ -70,7 +70,7 @@ function OnboardCard({ free }: { free?: number }) {
   return (
     <Card title="Onboard machines">
       {free === 0 ? (
-        <p className="text-sm text-muted">Every machine is in use. Decommission a node to free its machine.</p>
+        <p className="text-sm text-muted">Every machine is in use. Fully decommission a node to free its machine.</p>
       ) : (
         <div className="flex flex-wrap items-start gap-3">
           <div className="w-44">

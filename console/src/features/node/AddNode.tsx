@@ -83,7 +83,7 @@ function Form({ of, onChange, regions, busy, error, onSend, onClose }: { of: typ
         <TextField label="SSH port" type="number" value={of.port} onChange={set('port')} error={badPort ?? refused.port} placeholder="22" />
         <TextField label="SSH account" value={of.ssh_username} onChange={set('ssh_username')} error={refused.ssh_username} hint="The account that people sign in with. The control plane does not use it." />
         <SelectField
-          label="How the machine gets it"
+          label="How the machine gets its bootstrap"
           value={of.mode}
           onChange={set('mode')}
           options={[

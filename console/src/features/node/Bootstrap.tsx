@@ -6,14 +6,14 @@ import { exact, When } from '../../ui/time'
 import { Copy } from '../../ui/copy'
 
 /** Bootstrap shows what makes a machine part of the fleet. It is a secret, and shown this once. */
-export function Bootstrap({ bootstrap, nodeId, warned, onClose }: { bootstrap: Schemas['NodeBootstrapView']; nodeId?: string; /** Somebody tried to close what cannot be shown again. */ warned: boolean; onClose: () => void }) {
+export function Bootstrap({ bootstrap, nodeId, recovery, warned, onClose }: { bootstrap: Schemas['NodeBootstrapView']; nodeId?: string; /** It is for a node whose agent had a certificate. */ recovery?: boolean; /** Somebody tried to close what cannot be shown again. */ warned: boolean; onClose: () => void }) {
   const [kept, setKept] = useState(false)
   const place = useRef<HTMLDivElement>(null)
   const text = bootstrap.command ?? bootstrap.user_data ?? bootstrap.token
   return (
     <div className="flex flex-col gap-4">
       <Note tone="warn" title="This is shown once">
-        It lets one machine join the fleet, works once and expires <When at={bootstrap.expires_at} /> ({exact(bootstrap.expires_at)}). You can issue a new one on the page of the node.
+        {recovery ? 'It gives the agent of this node a new certificate' : 'It lets one machine join the fleet'}, works once and expires <When at={bootstrap.expires_at} /> ({exact(bootstrap.expires_at)}). You can issue a new one on the page of the node.
       </Note>
       <div>
         <p className="mb-1 text-sm font-medium">{bootstrap.command ? 'Run this on the machine, as root' : 'Give the machine this user data for its first boot'}</p>

@@ -26,14 +26,14 @@ export function IssueBootstrap({ node, purpose, onClose }: { node: Detail; purpo
   // A key pressed in passing must not lose what is shown once.
   const leave = issuing.data ? () => setWarned(true) : onClose
   return (
-    <Dialog title={`${purpose === 'recovery' ? 'Recovery' : 'Bootstrap'} of ${node.hostname}`} onClose={leave} wide>
+    <Dialog title={`${purpose === 'recovery' ? 'Recovery bootstrap' : 'Bootstrap'} for ${node.hostname}`} onClose={leave} wide>
       {issuing.data ? (
-        <Bootstrap bootstrap={issuing.data} warned={warned} onClose={onClose} />
+        <Bootstrap bootstrap={issuing.data} recovery={purpose === 'recovery'} warned={warned} onClose={onClose} />
       ) : (
         <div className="flex flex-col gap-4">
           <p className="text-sm">{explained[purpose]}</p>
           <SelectField
-            label="How the machine gets it"
+            label="How the machine gets its bootstrap"
             value={mode}
             onChange={setMode}
             options={[

@@ -14,7 +14,7 @@ export function LiftHold({ node, onDone, onClose }: { node: Detail; onDone: () =
   return (
     <ReasonDialog title={`Lift a hold on ${node.hostname}`} does="Lift it" act={lift} onDone={onDone} onClose={onClose}>
       <SelectField label="Hold" value={chosen} onChange={setChosen} options={holds.map((h) => ({ value: h.hold_id, label: `${words(h.kind)}: ${h.reason}` }))} />
-      <p>When the last hold is lifted, new work may be placed on the node as soon as it is active. If the node is not proven clean, the hold cannot be lifted: reset the node first.</p>
+      <p>When the last hold is lifted, new work may be placed on the node as soon as it is active. If the node is not proven clean, the hold cannot be lifted: choose Turnover, Soft reset first.</p>
     </ReasonDialog>
   )
 }

@@ -93,7 +93,7 @@ function Opened({ what, onClose, ...shown }: { what: Opened; node: Detail; etag:
     case 'return_to_service':
       return (
         <ReasonDialog title={`Return ${node.hostname} to service`} does="Return it" act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/return-to-service', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is in service.`)} onClose={onClose}>
-          <p>It becomes active, and schedulable unless it is held. A node that a tenant had access to must first be proven clean: reset it instead.</p>
+          <p>It becomes active, and schedulable unless it is held. A node that a tenant had access to must first be proven clean: choose Turnover, Soft reset instead.</p>
         </ReasonDialog>
       )
     case 'revoke':

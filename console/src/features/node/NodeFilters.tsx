@@ -28,10 +28,10 @@ export function NodeCards({ summary, agents, address, change }: { summary: Summa
 
 const drifts = [
   { value: '', label: 'Any drift' },
-  { value: 'in_sync', label: 'None' },
+  { value: 'in_sync', label: 'Current' },
   { value: 'version_drift', label: 'Outdated or unknown build' },
   { value: 'config_drift', label: 'Config drift' },
-  { value: 'certificate_only_repair_needed', label: 'Certificate repair' },
+  { value: 'certificate_only_repair_needed', label: 'Cert repair' },
   { value: 'unknown', label: 'No agent yet' },
 ]
 

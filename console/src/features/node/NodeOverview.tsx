@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, got } from '../../api/client'
-import { jobPath } from '../../api/jobs'
+import { jobPath, jobWord } from '../../api/jobs'
 import { useMay } from '../../app/session'
 import { Badge, Card, Code, Facts, State, TextLink } from '../../ui/basics'
 import { exact, useNow, When } from '../../ui/time'
@@ -71,7 +71,7 @@ function Scheduling({ node }: { node: Known }) {
               <li key={h.text}>
                 {h.job && (
                   <>
-                    In use by {/^[aeiou]/.test(h.job.kind) ? 'an' : 'a'} <TextLink to={jobPath(h.job)}>{h.job.kind}</TextLink>
+                    In use by {/^[aeiou]/.test(jobWord(h.job.kind)) ? 'an' : 'a'} <TextLink to={jobPath(h.job)}>{jobWord(h.job.kind)}</TextLink>
                   </>
                 )}
                 {!h.job && h.text}

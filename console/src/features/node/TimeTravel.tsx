@@ -33,11 +33,11 @@ export function TimeTravel({ node, at, known, loading, onTravel }: { node: Detai
       </div>
       <div className="flex flex-wrap items-end gap-3">
         <Button disabled={!earlier} onClick={() => earlier && onTravel(earlier.occurred_at)}>
-          ◂ Change before
+          ◂ Previous change
         </Button>
         <Slider key={at} at={moment} from={from} to={now} onTravel={onTravel} />
         <Button disabled={!later} onClick={() => later && onTravel(later.occurred_at)}>
-          Change after ▸
+          Next change ▸
         </Button>
         <Moment key={`${at} typed`} at={moment} from={from} to={now} onTravel={onTravel} />
       </div>

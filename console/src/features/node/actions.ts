@@ -29,7 +29,7 @@ const hints: { mode: Mode; hint: string; maas?: boolean }[] = [
   { mode: 'soft_reset', hint: 'Clean it for the next tenant.' },
   { mode: 'storage_cleanup', hint: 'Remove what tenants left on its storage.' },
   { mode: 'reimage', hint: 'Erase and reinstall it; it keeps its id.', maas: true },
-  { mode: 'drain', hint: 'Remove tenants and take it out of service without cleaning it.' },
+  { mode: 'drain', hint: 'Remove the accounts of tenants and take it out of service without cleaning it.' },
   { mode: 'retire', hint: 'Clean it and take it out of service.' },
   { mode: 'reactivate', hint: 'Bring it back into service.' },
   { mode: 'remove', hint: 'Remove it from the inventory.' },

@@ -34,7 +34,7 @@ describe('agentBadge', () => {
   })
 
   it('tells a node without an agent from one with an unknown build', () => {
-    expect(agentBadge(agent({ badge: 'unknown_build', reported_agent_version: '' })).tone).toBe('idle')
+    expect(agentBadge(agent({ badge: 'unknown_build', reported_agent_version: '' }))).toMatchObject({ label: 'No agent yet', tone: 'idle' })
     expect(agentBadge(agent({ badge: 'unknown_build', reported_agent_version: 'dev' })).tone).toBe('warn')
   })
 })

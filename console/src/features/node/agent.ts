@@ -14,7 +14,7 @@ export type AgentBadge = { label: string; tone: Tone; explanation: string }
 
 /** agentBadge is how the agent of a node is shown wherever the node is listed. */
 export function agentBadge(agent: Agent): AgentBadge {
-  if (agent.reported_agent_version === '') return { label: words('unknown'), tone: 'idle', explanation: 'No agent of this node has enrolled yet.' }
-  if (agent.badge === 'unknown_build') return { label: words('unknown'), tone: 'warn', explanation: 'The control plane cannot tell how this agent was built, which counts as drift. Install a released agent.' }
+  if (agent.reported_agent_version === '') return { label: 'No agent yet', tone: 'idle', explanation: 'No agent of this node has enrolled yet.' }
+  if (agent.badge === 'unknown_build') return { label: words('unknown_build'), tone: 'warn', explanation: 'The control plane cannot tell how this agent was built, which counts as drift. Install a released agent.' }
   return { label: words(agent.drift_state), tone: toneOf('drift', agent.drift_state), explanation: explained[agent.drift_state] ?? '' }
 }

@@ -11,16 +11,16 @@ describe('hindrances', () => {
 
   it('names the state, the hold and the job, each', () => {
     const node = { ...free, schedulable: false, status: 'offline', hold_reason: 'bad fan', held_by: 'decommission 0af3' } as const
-    expect(hindrances(node).map((h) => h.text)).toEqual(['It is offline: expected to exist, but its agent does not answer.', 'Held: bad fan', 'In use by decommission 0af3'])
+    expect(hindrances(node).map((h) => h.text)).toEqual(['It is offline: expected to exist, but its agent does not answer.', 'Held: bad fan', 'In use by turnover 0af3'])
     expect(hindrances(node)[2]?.job).toEqual({ kind: 'decommission', id: '0af3' })
     expect(inBrief(node)).toBe('held: bad fan')
-    expect(inBrief({ ...node, hold_reason: '' })).toBe('in decommission')
+    expect(inBrief({ ...node, hold_reason: '' })).toBe('in turnover')
   })
 
   it('names every hold of a node by itself', () => {
     const hold = { hold_id: '1', kind: 'complaint', owner: 'a', reason: 'GPU 3 is slow', by: 'user:1', by_name: 'Ada' } as const
     const node = { ...free, schedulable: false, hold_reason: 'GPU 3 is slow; fan', held_by: 'decommission 0af3', holds: [hold, { ...hold, kind: 'operator', reason: 'fan', by_name: '' }, { ...hold, kind: 'operation' }] } as const
-    expect(hindrances({ ...node, holds: [...node.holds] }).map((h) => h.text)).toEqual(['Held (complaint): GPU 3 is slow, by Ada', 'Held (operator): fan, by user:1', 'In use by decommission 0af3'])
+    expect(hindrances({ ...node, holds: [...node.holds] }).map((h) => h.text)).toEqual(['Held (complaint): GPU 3 is slow, by Ada', 'Held (operator): fan, by user:1', 'In use by turnover 0af3'])
     expect(liftable({ holds: [...node.holds] })).toHaveLength(2)
   })
 

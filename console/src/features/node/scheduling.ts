@@ -1,5 +1,5 @@
 import type { Schemas } from '../../api/client'
-import { jobNamed, type NamedJob } from '../../api/jobs'
+import { jobNamed, jobWord, type NamedJob } from '../../api/jobs'
 import { statesOf } from '../../api/states'
 import { exact } from '../../ui/time'
 import { words } from '../../ui/tone'
@@ -35,7 +35,10 @@ export function hindrances(node: Judged): Hindrance[] {
   const holds = (node.holds ?? []).filter((h) => h.kind !== 'operation')
   for (const h of holds) out.push({ text: told(h) })
   if (node.hold_reason && holds.length === 0) out.push({ text: `Held: ${node.hold_reason}` })
-  if (node.held_by) out.push({ text: `In use by ${node.held_by}`, job: jobNamed(node.held_by, ' ') })
+  if (node.held_by) {
+    const job = jobNamed(node.held_by, ' ')
+    out.push({ text: `In use by ${job ? `${jobWord(job.kind)} ${job.id}` : node.held_by}`, job })
+  }
   if (out.length === 0) out.push({ text: 'The control plane gives no reason.' })
   return out
 }
@@ -46,6 +49,6 @@ export function inBrief(node: Judged): string {
   if (node.status === 'deleted') return 'out of the inventory'
   if (node.hold_reason) return `held: ${node.hold_reason}`
   const job = jobNamed(node.held_by, ' ')
-  if (node.held_by) return job ? `in ${job.kind}` : `held by ${node.held_by}`
+  if (node.held_by) return job ? `in ${jobWord(job.kind)}` : `held by ${node.held_by}`
   return 'not schedulable'
 }

@@ -69,7 +69,7 @@ function Views({ sites }: { sites: SiteOverview[] }) {
         },
         {
           key: 'runs',
-          title: 'Runs',
+          title: 'Checks',
           body: () => (
             <div className="flex flex-col gap-4">
               <div className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">

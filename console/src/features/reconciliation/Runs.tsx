@@ -25,7 +25,7 @@ const columns: Column<Run>[] = [
   { key: 'machines', title: 'Machines', width: '6rem', align: 'right', cell: (r) => r.report.machines_looked_at },
   { key: 'findings', title: 'Opened / closed', width: '8rem', align: 'right', cell: (r) => `${r.report.findings_opened} / ${r.report.findings_closed}` },
   { key: 'actions', title: 'Actions', width: '7rem', align: 'right', cell: (r) => (r.report.intended_total ? `${r.report.actions_taken} of ${r.report.intended_total}` : '0') },
-  { key: 'note', title: 'Problem', width: 'minmax(10rem, 1fr)', cell: (r) => r.error?.message ?? r.reason },
+  { key: 'note', title: 'Problem or reason', width: 'minmax(10rem, 1fr)', cell: (r) => r.error?.message ?? r.reason },
 ]
 
 const triggers = enums['list-reconciliation-runs.trigger']

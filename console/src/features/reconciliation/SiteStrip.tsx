@@ -30,7 +30,7 @@ export function SiteStrip({ sites }: { sites: SiteOverview[] }) {
             {s.unreconciled > 0 && <>, {s.unreconciled} not checked lately</>}
           </p>
           <dl className="grid grid-cols-[max-content_1fr] gap-x-4 text-xs">
-            <dt className="text-muted">Last cycle</dt>
+            <dt className="text-muted">Last check</dt>
             <dd>
               <When at={s.last_cycle_at} />
             </dd>

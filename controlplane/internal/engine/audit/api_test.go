@@ -48,6 +48,8 @@ func TestEntriesAreSentences(t *testing.T) {
 		{"node.quarantine", "node", "n1", "c07u31", Success, "Ada quarantined node c07u31."},
 		{"node.revoke_identity", "node", "n1", "c07u31", Success, "Ada revoked the identity of node c07u31."},
 		{"tenant.create", "tenant", "t1", "", Success, "Ada created tenant t1."},
+		{"decommission.request", "decommission", "d1", "c07u31", Success, "Ada requested the turnover of c07u31."},
+		{"decommission.request", "decommission", "d1", "", Success, "Ada requested turnover d1."},
 		{"budget.set", "project", "p1", "research", Success, "Ada set the budget of project research."},
 		{"membership.remove", "user", "u1", "Bob", Success, "Ada removed the membership of user Bob."},
 		{"outbox.requeue", "outbox_event", "e1", "", Success, "Ada requeued outbox event e1."},

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"gpuaas/controlplane/internal/engine/auth"
@@ -80,8 +82,9 @@ func pastOf(verb string) string {
 
 // kinds are the targets that are not called as their kind is written.
 var kinds = map[string]string{
-	"node_task": "task", "oidc_subject": "account of the identity provider", "sku": "SKU", "ssh_key": "SSH key",
-	"roce_assignment": "RoCE address",
+	"decommission": "turnover", "decommission_batch": "turnover batch", "node_task": "task",
+	"oidc_subject": "account of the identity provider", "roce_assignment": "RoCE address", "sku": "SKU",
+	"ssh_key": "SSH key",
 }
 
 // spaced is a word of the code as people write it.
@@ -131,9 +134,6 @@ func (l Log) Sentence(actor, target string) string {
 	if l.Action == "authz.deny" {
 		return who + " was not allowed to " + strings.ReplaceAll(l.TargetID, "-", " ") + "."
 	}
-	if target == "" {
-		target = l.TargetID
-	}
 	p := phraseOf(l.Action, l.TargetKind)
 	said := p.past
 	switch l.Result {
@@ -143,9 +143,12 @@ func (l Log) Sentence(actor, target string) string {
 	case Denied:
 		said = "tried to " + p.base + ", and was refused"
 	}
-	what := strings.TrimSpace(spaced(l.TargetKind) + " " + target)
-	if target == ThePlatform {
+	what := strings.TrimSpace(spaced(l.TargetKind) + " " + cmp.Or(target, l.TargetID))
+	switch {
+	case target == ThePlatform:
 		what = "somebody of the platform"
+	case target != "" && slices.Contains([]string{"onboarding", "decommission"}, l.TargetKind):
+		what = "the " + spaced(l.TargetKind) + " of " + target // they have the names of their machines
 	}
 	return who + " " + strings.TrimSpace(strings.ReplaceAll(said, "%", what)) + "."
 }

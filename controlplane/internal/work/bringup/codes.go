@@ -124,7 +124,7 @@ var (
 	})
 	codeReleasedButOn = job.DeclareCode(job.Code{
 		Name: "release_power_on", Class: BMCPowerFailure,
-		Cause:   "MAAS cannot switch the machine to release it.",
+		Cause:   "MAAS cannot switch the machine off, which releasing it requires.",
 		Remedy:  "check the BMC, switch the machine off, then resume",
 		Runbook: "decommission-parked",
 	})

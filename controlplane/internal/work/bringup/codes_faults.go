@@ -161,7 +161,7 @@ var (
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "maas_power_uncontrolled", Class: BMCPowerFailure, Fault: true,
-		Cause:   "MAAS has no way to switch the machine: its power settings are incomplete.",
+		Cause:   "MAAS cannot switch the machine on or off: its power settings are incomplete.",
 		Remedy:  "give the machine its power settings in MAAS, then retry",
 		Runbook: "onboarding-parked",
 	})

@@ -19,7 +19,7 @@ var _ = catalog.Declare(job.Stage{
 	Resume: RenderCloudInit, Detour: true,
 	Looks:   "the events and installation results of MAAS",
 	Does:    "releases the machine to Ready unless it is to be deployed again",
-	Expects: "the failure is classified: no datasource, or anything else",
+	Expects: "the cause of the failed deployment is known: either the first boot did not reach MAAS, or something else failed",
 	Again:   "releasing looks first",
 	Fails:   []job.FailureMode{MAASAway, OutOfBand, notInstalled, notBooted},
 }, (*Bringup).ClassifyDeployFailure)

@@ -33,7 +33,7 @@ var _ = catalog.Declare(job.Stage{
 var codeSyncSeedFailed = job.DeclareCode(job.Code{
 	Name: "failed_hw_sync_seed", Class: HardwareSyncFailure,
 	Cause:   "MAAS did not issue a token for the machine: hardware sync is off for this deployment.",
-	Remedy:  "look at the machine's events in MAAS; without a token it cannot report its hardware",
+	Remedy:  "look at the machine's events in MAAS, then retry the stage; without a token it cannot report its hardware",
 	Runbook: "onboarding-parked",
 })
 

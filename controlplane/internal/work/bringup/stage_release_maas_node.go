@@ -34,7 +34,7 @@ var (
 	codeEraseUnknown = job.DeclareCode(job.Code{
 		Name: "erase_unknown", Class: InputConfigError,
 		Cause:   "The job was requested from another gpuaas version, which knew other erase methods.",
-		Remedy:  "choose none, quick or secure",
+		Remedy:  "cancel, and request it again with none, quick or secure",
 		Runbook: "decommission-parked",
 	})
 	codeEraseBelowMinimum = job.DeclareCode(job.Code{
@@ -46,14 +46,14 @@ var (
 	codeMachineUnbound = job.DeclareCode(job.Code{
 		Name: "machine_unbound", Class: StateAmbiguity,
 		Cause:   "The node was added by hand, or what ties it to its machine was removed.",
-		Remedy:  "a node that was added by hand has none: release its machine by hand, if there is one",
+		Remedy:  "a node that was added by hand has no MAAS machine: if a machine must be released, do it by hand",
 		Runbook: "decommission-parked",
 	})
 	codeMachineReplaced = job.DeclareCode(job.Code{
 		Name: "machine_replaced", Class: StateAmbiguity,
 		Cause: "The machine was removed from MAAS and another one has its place, or it was given another " +
 			"name and BMC.",
-		Remedy:  "find out which machine the node is; nothing was done to this one",
+		Remedy:  "find out which machine the node is, then cancel, or rerun once MAAS shows the right one; nothing was done to this one",
 		Runbook: "decommission-parked",
 	})
 	codeReleasedElsewhere = job.DeclareCode(job.Code{

@@ -52,7 +52,7 @@ var (
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "site_bundle_digest_mismatch", Class: SiteCapabilityMissing, Fault: true,
-		Cause: "The profile is pinned to another content than the bundle it names has: a replica of an older version " +
+		Cause: "The profile is pinned to content that differs from the bundle that it names: a replica of an older version " +
 			"changed the profile, or somebody changed the database.",
 		Remedy:  "find out who changed the profile, choose a bundle (gpuaas site bundle use SITE PROFILE NAME@VERSION), then resume",
 		Runbook: "onboarding-parked",

@@ -28,7 +28,7 @@ var _ = catalog.Declare(job.Stage{
 	Looks:   "whether the agent has polled",
 	Does: "extends the token and repeats the first boot, twice at most; then has the agent lock the deploy login, " +
 		"and looks at hardware and data disks where request and profile ask for that",
-	Expects: "the agent has polled with its certificate, and nobody can log in by the deploy user",
+	Expects: "the agent has polled with its certificate, and nobody can log in as the deploy user",
 	Again: "an agent that has polled, however late, is accepted; a job that is parked because it did not come goes on when it " +
 		"does",
 	Fails: []job.FailureMode{

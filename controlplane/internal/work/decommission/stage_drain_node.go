@@ -33,7 +33,7 @@ var _ = catalog.Declare(job.Stage{
 var codeDrainIncomplete = job.DeclareCode(job.Code{
 	Name: "drain_incomplete", Class: bringup.SanitizationFailure,
 	Cause:   "Processes of the accounts cannot be ended, or their homes cannot be removed.",
-	Remedy:  "look on the machine why they cannot be removed, then retry",
+	Remedy:  "find out on the machine why they cannot be removed, then retry",
 	Runbook: "decommission-parked",
 })
 

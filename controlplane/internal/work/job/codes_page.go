@@ -14,7 +14,7 @@ func CodesPage() string {
 	say("Made from the codes that stages declare (`stage_<name>.go` and `codes*.go` in `controlplane/internal/work`) by")
 	say("`make gen`; do not edit.\n")
 	say("A job that failed shows its code as `error_code`; `gpuaas onboarding explain` and `gpuaas decommission explain`")
-	say("show what is below, and what is known of the very case. A code without a class gets it from what is behind it.")
+	say("show what is below, and what is known of this case. A code without a class is given one by what caused it.")
 	say("A code that is not here comes from a fault or from an agent, and is explained by its class.\n")
 	say("| Code | Class | Usually behind it | What to do | Runbook |")
 	say("|---|---|---|---|---|")

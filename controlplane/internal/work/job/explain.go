@@ -12,7 +12,7 @@ import (
 // Standing says how a job stands: what it waits for, what was seen and since
 // when, and what is probably wrong.
 type Standing struct {
-	Summary       string       `json:"summary" doc:"How it stands, in a sentence." example:"c07u43 is parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min"`
+	Summary       string       `json:"summary" doc:"How it stands, in a sentence." example:"c07u43 has been parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min"`
 	Status        Status       `json:"status"`
 	Stage         string       `json:"stage" example:"wait_for_deployed"`
 	StageTitle    string       `json:"stage_title" doc:"The stage, for people." example:"Wait until Deployed"`
@@ -78,11 +78,11 @@ func (f *Family[R]) Explain(r R, events []Event, now time.Time) Explanation {
 		f.explainRunning(&e.Standing, r, events, now)
 	case Undoing:
 		e.WaitingSince = UTC(j.since())
-		e.Summary = fmt.Sprintf("%s: rolling back%s%s", j.Subject, Lasting(j.since(), now),
+		e.Summary = fmt.Sprintf("%s has been rolling back%s%s", j.Subject, Lasting(j.since(), now),
 			f.onBehalf(j, events))
 	case Parked:
 		e.WaitingSince = UTC(j.ParkedAt)
-		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", j.Subject, f.place(r), Lasting(j.ParkedAt, now),
+		e.Summary = fmt.Sprintf("%s has been parked at %s%s: %s", j.Subject, f.place(r), Lasting(j.ParkedAt, now),
 			brief(f.whyParked(j, events)))
 	case Over:
 		f.explainEnded(&e.Standing, r, events)
@@ -106,7 +106,7 @@ func (f *Family[R]) explainPending(e *Standing, j Job, now time.Time) {
 func (f *Family[R]) explainRunning(e *Standing, r R, events []Event, now time.Time) {
 	j := f.common(r)
 	e.WaitingSince = UTC(j.since())
-	e.Summary = fmt.Sprintf("%s is at %s%s%s", j.Subject, f.place(r), Lasting(j.since(), now), f.onBehalf(j, events))
+	e.Summary = fmt.Sprintf("%s has been at %s%s%s", j.Subject, f.place(r), Lasting(j.since(), now), f.onBehalf(j, events))
 	if s, known := f.stageOf(r, f.doingStage(j)); known && s.Usually != "" {
 		e.Summary += "; this usually takes " + s.Usually
 	}
@@ -232,9 +232,14 @@ func (f *Family[R]) onBehalf(j Job, events []Event) string {
 		return ""
 	}
 	if d := newestDecision(events, j.Action); d != nil {
-		return fmt.Sprintf(", because %s asked for %s: %s", d.who(), f.Life.WordOf(j.Action), d.reason)
+		return fmt.Sprintf(" because %s chose %s: %s", d.who(), f.spoken(j.Action), d.reason)
 	}
-	return fmt.Sprintf(", because an operator asked for %s", f.Life.WordOf(j.Action))
+	return fmt.Sprintf(" because an operator chose %s", f.spoken(j.Action))
+}
+
+// spoken is an action as it is said in a sentence: restart clean.
+func (f *Family[R]) spoken(action Trigger) string {
+	return strings.ReplaceAll(f.Life.WordOf(action), "-", " ")
 }
 
 // decision is an action of an operator, as recorded in the ledger.

@@ -176,7 +176,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('places', 0));
 -- Pauses the batches of a family of which too many jobs did not reach their goal,
 -- if jobs of them wait: one batch, or all.
 UPDATE job_batches b SET paused_at = sqlc.arg(now)::timestamptz, halted = true,
-    pause_reason = f.failures || ' failed or were cancelled, and at most ' || b.max_failures || ' may'
+    pause_reason = f.failures || ' failed or were cancelled; the limit is ' || b.max_failures
 FROM (SELECT j.batch_id, count(*) AS failures FROM jobs j JOIN job_batches x ON x.id = j.batch_id
       WHERE x.family = sqlc.arg(family) AND (sqlc.narg(batch_id)::uuid IS NULL OR x.id = sqlc.narg(batch_id)::uuid)
         AND x.max_failures IS NOT NULL AND x.paused_at IS NULL AND x.cancelled_at IS NULL

@@ -80,7 +80,7 @@ func (q Queue) inUse(held int, who string) string {
 		parts = append(parts, fmt.Sprintf("%d of %d slots of the batch are in use", q.batchHeld, q.batchLimit))
 	}
 	if b := q.batch; b != nil && b.MaxFailures != nil {
-		parts = append(parts, fmt.Sprintf("%d failed or were cancelled, and at most %d may", b.Failures(), *b.MaxFailures))
+		parts = append(parts, fmt.Sprintf("%d failed or were cancelled; the limit is %d", b.Failures(), *b.MaxFailures))
 	}
 	if len(parts) == 0 {
 		return "nothing yet"

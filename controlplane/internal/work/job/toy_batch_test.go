@@ -132,7 +132,7 @@ func TestAnyFamilyHasBatches(t *testing.T) {
 	s.move(t, "waiting", "lending", 2)
 	s.move(t, "working", "stuck", 1)
 	s.stands(t, b, "halted: 2 asked, 1 hold places, 1 failed, 2 succeeded")
-	s.explains(t, b, "its batch has been halted (1 failed or were cancelled, and at most 0 may)", "loan list --batch")
+	s.explains(t, b, "its batch has been halted (1 failed or were cancelled; the limit is 0)", "loan list --batch")
 	s.move(t, "working", "lent", 1)
 	if err := job.Tend(s.ctx, s.db, time.Now()); err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ var (
 	})
 	codeAgentNotSeen = job.DeclareCode(job.Code{
 		Name: "agent_not_seen", Class: bringup.AgentEnrollmentFailure,
-		Cause:   "The certificate of the agent was replaced, or the node was changed, after its agent had come.",
-		Remedy:  "look at the agent on the machine, then resume: it is waited for once more",
+		Cause:   "The certificate of the agent was replaced, or the node was changed, after its agent had enrolled.",
+		Remedy:  "look at the agent on the machine, then resume: the job waits for it again",
 		Runbook: "node-enrolling-stuck",
 	})
 	codeSyncUnproven = job.DeclareCode(job.Code{

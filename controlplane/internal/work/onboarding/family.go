@@ -77,7 +77,7 @@ func warns(o Onboarding, action job.Trigger) string {
 	default:
 		return ""
 	}
-	return "once installed, its first boot DESTROYS the data on all disks but the root disk, as was asked for"
+	return "when the machine is installed, its first boot DESTROYS the data on all disks except the root disk, as requested"
 }
 
 func undone(o Onboarding) string {
@@ -85,7 +85,8 @@ func undone(o Onboarding) string {
 		return s.OnCancel
 	}
 	if o.Facts.DeployedAt != nil {
-		return leftDeployed + "; to give the machine back instead, restart clean first and cancel that"
+		return leftDeployed + "; to release the machine instead, which DESTROYS what is on its disks, " +
+			"choose Restart clean, then cancel while it is rolling back"
 	}
 	return nothingUndone
 }

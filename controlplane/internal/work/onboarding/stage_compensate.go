@@ -13,7 +13,7 @@ var _ = catalog.Declare(job.Stage{
 	Usually: "1 to 5 min; hours when disks are erased",
 	Looks:   "how far the job has come",
 	Does:    "undoes what can be undone",
-	Expects: "nothing of this job is left, except what is listed",
+	Expects: "nothing of this job is left",
 	Again:   "what is undone already is left alone",
 	Fails:   []job.FailureMode{bringup.MAASAway, bringup.OutOfBand},
 }, hooks.compensate)

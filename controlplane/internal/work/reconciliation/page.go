@@ -55,7 +55,7 @@ var (
 	actionMeans = map[Action]string{
 		Quarantine: "the node is quarantined: nothing new is placed on it, and running work continues. This does not happen " +
 			"if it would affect so many nodes of the site that the [breaker](#breaker_open) opens.",
-		MarkOffline: "an active node becomes offline, as it would when its agent is missed; it returns when the agent " +
+		MarkOffline: "an active node becomes offline, as it would if its agent stopped polling; it returns when the agent " +
 			"polls again.",
 		UpdateHost: "the inventory takes over the new address.",
 		Reseed:     "the agent gets the token of its machine again (`node.hw_sync_reseed`), a bounded number of times.",

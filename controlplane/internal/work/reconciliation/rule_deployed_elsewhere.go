@@ -12,7 +12,7 @@ const TypeDeployedElsewhere Type = "deployed_elsewhere"
 var ruleDeployedElsewhere = Rule{
 	Type: TypeDeployedElsewhere, Severity: Critical, Looks: 2, Action: Quarantine, Adopt: true,
 	Title: "Reinstalled by somebody else",
-	Means: "The machine runs another installation than the one that became this node: the agent and what tenants had " +
+	Means: "The machine runs a different installation from the one that became this node: the agent and what tenants had " +
 		"there are gone.",
 	When: whenDeployedElsewhere,
 	Advice: []string{

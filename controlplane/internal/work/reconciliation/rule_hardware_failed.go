@@ -10,7 +10,7 @@ var ruleHardwareFailed = Rule{
 		"on it may fail.",
 	When: inState("the machine of %s is %s in MAAS", Failed),
 	Advice: []string{
-		adviceShow, "Look at the events and the test results of the machine in MAAS, mend it, and mark it as fixed there",
+		adviceShow, "Look at the events and the test results of the machine in MAAS, repair it, and mark it as fixed there",
 		adviceReturn, adviceTakeOut,
 	},
 	Holds: "MAAS shows the machine of a node that is active, offline or quarantined as Broken, or in one of its " +

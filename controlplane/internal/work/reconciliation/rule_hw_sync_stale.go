@@ -15,7 +15,7 @@ const TypeHWSyncStale Type = "hw_sync_stale"
 var ruleHWSyncStale = Rule{
 	Type: TypeHWSyncStale, Severity: Warning, Looks: 1, Action: Reseed,
 	Title: "Hardware sync missing or late",
-	Means: "What MAAS knows of the hardware is old, so a failed or exchanged part would go unnoticed; what runs on the " +
+	Means: "What MAAS knows of the hardware is old, so a failed or replaced part would go unnoticed; what runs on the " +
 		"node is fine.",
 	When: whenHWSyncStale,
 	Advice: []string{

@@ -21,8 +21,9 @@ var ruleIPChanged = Rule{
 		adviceShow, "gpuaas node update NODE --host ADDRESS: if gpuaas could not choose the address",
 	},
 	Holds: "The machine of a node that is active or offline is Deployed and has addresses, but not the one that the " +
-		"node is reached by, or that one is for RoCE. Addresses for RoCE are no choice; of several, the one on the interface that one logs in by, " +
-		"or else the one in the old network is taken. Nothing is done where that does not leave exactly one.",
+		"node is reached by, or that one is for RoCE. RoCE addresses are never chosen. Among several others, gpuaas takes " +
+		"the one on the login interface, or else the one in the previous network. If that does not leave exactly one, " +
+		"nothing is done.",
 }
 
 func whenIPChanged(s Subject) (Verdict, bool) {

@@ -11,8 +11,8 @@ var ruleLoginUnproven = Rule{
 	Title: "Deploy login not proven to be locked",
 	Means: "The machine was deployed before the name of its deploy user was kept. The agent looked only at the " +
 		"deploy user that the site has now: " +
-		"if the site called it otherwise then, that account may still be open. An agent of this release looks for it by " +
-		"itself.",
+		"if the site used another name then, that account may still be open. An agent of this release finds it and locks " +
+		"it automatically.",
 	When: whenLoginUnproven,
 	Advice: []string{
 		"gpuaas node bootstrap NODE --recovery: run it on the machine; it installs the agent that this control plane " +

@@ -21,8 +21,8 @@ var rulePoweredOff = Rule{
 		adviceShow, "Find out who switched it off, or whether its power supply or BMC failed; switch it on in MAAS",
 		"The node returns on its own when its agent polls again", adviceQuarantine,
 	},
-	Holds: "The machine of a node that is active or offline is Deployed and its power is off. Nothing is done while " +
-		"its agent was heard of within the last minute.",
+	Holds: "The machine of a node that is active or offline is Deployed and its power is off. Nothing is done if " +
+		"its agent was heard from within the last minute.",
 	Runbook: "machine-failed-or-off",
 }
 
@@ -36,7 +36,7 @@ func whenPoweredOff(s Subject) (Verdict, bool) {
 		Details: s.with(map[string]any{"last_agent_contact_at": s.LastContact}),
 	}
 	if !s.Silent(heardLately) {
-		v.Withheld = "its agent was heard of within the last minute: the two contradict each other, and what MAAS knows of " +
+		v.Withheld = "its agent was heard from within the last minute: the two contradict each other, and what MAAS knows of " +
 			"the power may be old or wrong"
 	}
 	return v, true

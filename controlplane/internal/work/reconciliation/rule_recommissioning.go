@@ -6,8 +6,8 @@ const TypeRecommissioning Type = "recommissioning"
 var ruleRecommissioning = Rule{
 	Type: TypeRecommissioning, Severity: Warning, Looks: 2, Action: None,
 	Title: "Under maintenance in MAAS",
-	Means: "Somebody commissions, tests or rescues the machine: it boots another system meanwhile and may come back " +
-		"as it was.",
+	Means: "Somebody is commissioning, testing or rescuing the machine: until that ends it runs another system; " +
+		"afterwards it may be unchanged.",
 	When: inState("the machine of %s is %s in MAAS: somebody works on it there", Maintenance),
 	Advice: []string{
 		adviceShow, adviceAskMAAS, "Wait: the finding closes on its own once MAAS shows the machine as Deployed",

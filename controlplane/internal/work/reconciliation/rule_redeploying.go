@@ -6,7 +6,7 @@ const TypeRedeploying Type = "redeploying"
 var ruleRedeploying = Rule{
 	Type: TypeRedeploying, Severity: Critical, Looks: 2, Action: Quarantine,
 	Title: "Redeployed outside gpuaas",
-	Means: "Somebody installs another system over the one that the node runs on; what tenants had there is destroyed.",
+	Means: "Somebody is installing another system over the one that the node runs on; what tenants had there is destroyed.",
 	When:  inState("the machine of %s is %s in MAAS: somebody is reinstalling it", Deploying),
 	Advice: []string{
 		adviceShow, adviceAskMAAS, adviceReimage, adviceTakeOut,

@@ -22,8 +22,8 @@ var ruleRetiredPoweredOn = Rule{
 		`gpuaas decommission start NODE --mode full_decommission: erase, release and switch it off, with a certificate; DESTROYS what is on it`,
 	},
 	Holds: "The node is retired, its machine is Deployed and on, and `retired_machines` of the profile is power_off, as " +
-		"in new profiles. Nothing is done where something else may use the machine by now, and to one that somebody " +
-		"switched on again within a day after it was switched off by itself.",
+		"in new profiles. Nothing is done if something else may be using the machine, or if somebody switched it on " +
+		"again within a day of gpuaas switching it off.",
 }
 
 func whenRetiredPoweredOn(s Subject) (Verdict, bool) {

@@ -21,7 +21,7 @@ var ruleRoCEDrift = Rule{
 		adviceReimage,
 	},
 	Holds: "The machine of a node that is active, offline or quarantined is Deployed, `enable_phase2_roce` is set in " +
-		"the profile, and MAAS has not the address on an interface that the site assigns to it, or has no such interface.",
+		"the profile, and MAAS does not show the address that the site assigns to an interface, or does not have that interface.",
 	Runbook: "machine-settings-drifted",
 }
 

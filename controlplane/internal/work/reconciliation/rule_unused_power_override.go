@@ -11,7 +11,7 @@ var ruleUnusedPowerOverride = Rule{
 		"left over from a removed machine.",
 	Advice: []string{
 		"gpuaas site power-override list SITE: what they were written for",
-		"gpuaas site power-override delete SITE ID: if the machine is not to come",
+		"gpuaas site power-override delete SITE ID: if you will not onboard the machine",
 	},
-	Holds: "A power credential override of the site was made a while ago and fits no node and no open onboarding.",
+	Holds: "A power credential override of the site is not new and matches no node and no unfinished onboarding.",
 }

@@ -598,7 +598,7 @@ func (q *Queries) Fence(ctx context.Context, arg FenceParams) (bool, error) {
 
 const Halt = `-- name: Halt :exec
 UPDATE job_batches b SET paused_at = $1::timestamptz, halted = true,
-    pause_reason = f.failures || ' failed or were cancelled, and at most ' || b.max_failures || ' may'
+    pause_reason = f.failures || ' failed or were cancelled; the limit is ' || b.max_failures
 FROM (SELECT j.batch_id, count(*) AS failures FROM jobs j JOIN job_batches x ON x.id = j.batch_id
       WHERE x.family = $2 AND ($3::uuid IS NULL OR x.id = $3::uuid)
         AND x.max_failures IS NOT NULL AND x.paused_at IS NULL AND x.cancelled_at IS NULL
