@@ -38,6 +38,7 @@ var sameFloor = map[string][]string{
 	"depot":     {"artifact"},
 	"account":   {"rating"},
 	"metering":  {"account", "ledger", "rating"},
+	"reserved":  {"account", "ledger", "rating"},
 	"ledger":    {"account", "rating"},
 	"balance":   {"account", "rating"},
 	"budget":    {"account", "rating"},

@@ -51,6 +51,8 @@ const (
 		`"sku":"h200-sxm-baremetal-8g","nodes":4,"used":1,"held":2,"short_by":1,"rack":"r7","node_labels":{"tier":"fast"},` +
 		`"starts_at":"2026-03-04T05:06:07Z","ends_at":"2026-04-04T05:06:07Z","reason":"contract",` +
 		`"created_at":"2026-03-04T05:06:07Z","created_by":"` + userID + `","created_by_name":"Ada"}`
+	reservationCharge = `,"charge":{"currency":"USD","price_minor":120,"paid_share":9000,"units":8,"unused_nodes":2,` +
+		`"burn_minor_per_hour":1728,"cost_minor":41472}}`
 )
 
 const settingsJSON = `{"org_id":"` + orgID + `","project_id":"` + projectID + `","default_expiry_seconds":604800,` +
@@ -174,7 +176,8 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"remove-project-quota":       nothing,
 		"get-tenant-rental-settings": answer(200, settingsJSON), "put-tenant-rental-settings": answer(200, settingsJSON),
 		"get-project-rental-settings": answer(200, settingsJSON), "put-project-rental-settings": answer(200, settingsJSON),
-		"list-reservations": pageOf(reservationJSON), "get-reservation": answer(200, reservationJSON),
+		"list-reservations":  pageOf(reservationJSON),
+		"get-reservation":    answer(200, strings.TrimSuffix(reservationJSON, "}")+reservationCharge),
 		"create-reservation": answer(201, reservationJSON), "cancel-reservation": answer(200, reservationJSON),
 		"create-allocation": madeOrWaiting, "place-allocation": answer(201, madeJSON),
 		"create-webhook": answer(201, webhookSecretJSON), "list-webhooks": pageOf(webhookJSON),

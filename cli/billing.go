@@ -41,6 +41,7 @@ func (a *app) entryColumns() []table.Column[apiclient.LedgerView] {
 		{Title: "CORRECTED BY", Text: func(v entry) string { return idText(v.CorrectedBy) }, Detail: true},
 		{Title: "CORRECTS", Text: func(v entry) string { return idText(v.CorrectsEntryId) }, Detail: true},
 		{Title: "ALLOCATION", Text: func(v entry) string { return idText(v.AllocationId) }, Detail: true},
+		{Title: "RESERVATION", Text: func(v entry) string { return idText(v.ReservationId) }, Detail: true},
 		{Title: "FROM", Text: func(v entry) string { return a.Whenever(v.WindowStart) }, Detail: true},
 		{Title: "UNTIL", Text: func(v entry) string { return a.Whenever(v.WindowEnd) }, Detail: true},
 		{Title: "MADE BY", Text: func(v entry) string { return v.MadeBy }, Detail: true},

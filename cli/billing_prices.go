@@ -16,6 +16,7 @@ func (a *app) priceColumns() []table.Column[apiclient.PriceView] {
 	type price = apiclient.PriceView
 	return []table.Column[price]{
 		{Title: "SKU", Text: func(v price) string { return v.Sku }},
+		{Title: "OF", Text: func(v price) string { return string(v.Meter) }},
 		{Title: "UNIT-HOUR", Text: func(v price) string { return currency.Format(v.PriceMinor, v.Currency) }},
 		{Title: "STATE", Text: func(v price) string {
 			switch {
@@ -38,8 +39,8 @@ func (a *app) priceColumns() []table.Column[apiclient.PriceView] {
 func (a *app) pricesCommand() *cobra.Command {
 	return a.noun(noun{
 		use: "prices", short: "What SKUs cost",
-		long: "A price is of one GPU for one hour, or of a machine without GPUs. The next price of the same SKU\n" +
-			"and currency ends it. A price that has begun is never changed. What is rented keeps the price that\n" +
+		long: "A price is of one GPU for one hour, or of a machine without GPUs: of a node that somebody rents, or of\n" +
+			"one that is reserved and not used. The next price of the same SKU and currency ends it. A price that has begun is never changed. What is rented keeps the price that\n" +
 			"it was rented at, unless its terms follow the list: those must know of a price some time before it begins.",
 	}, a.priceListCommand(), a.priceSetCommand(),
 		a.verb(verb{
@@ -87,6 +88,9 @@ func (a *app) priceSetCommand() *cobra.Command {
 			"  gpuaas billing prices set h200-sxm-baremetal-8g --price 3.20 --currency EUR --from \"2027-01-01 00:00\"",
 		flags: func(cmd *cobra.Command) action {
 			amount := cmd.Flags().String("price", "", "of one GPU, or of a machine without GPUs, for one hour, such as 3.50")
+			meter := cmd.Flags().String("meter", "held", "what it is the price of: held, a node that somebody rents; reserved, one that is\n"+
+				"reserved and not used")
+			frame.Complete(cmd, "meter", apiclient.Words("PriceView.meter")...)
 			code := cmd.Flags().String("currency", "USD", "currency of the price")
 			from := cmd.Flags().String("from", "", "when it begins, in UTC unless it names an offset, such as \"2026-03-04 05:06\" or\n"+
 				"\"2026-03-04 05:06+02:00\" (default now)")
@@ -105,6 +109,7 @@ func (a *app) priceSetCommand() *cobra.Command {
 				body := apiclient.PriceNewBody{
 					Sku: args[0], Currency: *code, PriceMinor: minor, Reason: frame.Given(s.Session, "reason", reason),
 					Free: frame.Given(s.Session, "free", free), AtOnce: frame.Given(s.Session, "at-once", atOnce),
+					Meter: frame.GivenAs[apiclient.PriceNewBodyMeter](s.Session, "meter", meter),
 				}
 				if *from != "" { // prices are the same for everybody: no zone of somebody's machine
 					at, err := moment.Parse(*from, s.Now().UTC())

@@ -47,6 +47,12 @@ func (a *app) documentColumns() []table.Column[apiclient.StatementDocument] {
 		{Title: "MONTH", Text: func(v document) string { return v.PeriodStart.UTC().Format("2006-01") }},
 		money("LEFT BEFORE", func(v document) int64 { return v.OpeningMinor }),
 		money("USAGE", func(v document) int64 { return v.UsageMinor }),
+		{Title: "OF IT RESERVED", Text: func(v document) string {
+			if v.UnusedMinor == nil {
+				return ""
+			}
+			return currency.Format(*v.UnusedMinor, v.Currency)
+		}},
 		money("GIVEN BACK", func(v document) int64 { return v.ReliefMinor }),
 		money("CORRECTIONS", func(v document) int64 { return v.CorrectionsMinor }),
 		money("MONEY IN", func(v document) int64 { return v.MoneyInMinor }),

@@ -62,6 +62,12 @@ func usageColumns(by []string) []table.Column[apiclient.StatementUsageLine] {
 		table.Column[line]{Title: "HOURS", Text: func(v line) string { return hours(v.Seconds) }},
 		table.Column[line]{Title: "UNIT-HOURS", Text: func(v line) string { return hours(v.UnitSeconds) }},
 		table.Column[line]{Title: "COST", Text: func(v line) string { return amountIn(v.CostMinor, v.Currency) }},
+		table.Column[line]{Title: "OF IT RESERVED", Text: func(v line) string {
+			if v.UnusedMinor == nil {
+				return ""
+			}
+			return amountIn(*v.UnusedMinor, v.Currency)
+		}},
 		table.Column[line]{Title: "GIVEN BACK", Text: func(v line) string {
 			return amountIn(v.ReliefMinor+v.CorrectionsMinor, v.Currency)
 		}},
@@ -113,7 +119,8 @@ func (a *app) usageCommand() *cobra.Command {
 		use: "usage", short: "Show what was used, and what that costs",
 		operations: []string{"get-usage", "get-tenant-usage", "get-project-usage"},
 		long: "Of a project, of a tenant, or, for operators and administrators, of all. Without times it is about\n" +
-			"this month until now. Days, and times without a zone, are in UTC. What is not charged yet is counted, too.",
+			"this month until now. Days, and times without a zone, are in UTC. What is not charged yet is counted, too.\n" +
+			"OF IT RESERVED is what of the cost is for nodes that were reserved and not used.",
 		example: "  gpuaas billing usage --project acme/training --by sku,day --from 2026-03-01 --to 2026-04-01\n" +
 			"  gpuaas billing usage --tenant acme --by label --label team --csv",
 		flags: func(cmd *cobra.Command) action {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"gpuaas/cli/internal/moment"
 	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
+	"gpuaas/contract/currency"
 )
 
 func (a *app) reservationColumns() []table.Column[apiclient.ReservationView] {
@@ -46,6 +48,7 @@ func (a *app) reservationColumns() []table.Column[apiclient.ReservationView] {
 		}, Detail: true},
 		{Title: "REASON", Text: func(v reservation) string { return text(v.Reason) }, Detail: true},
 		{Title: "FORCED", Text: func(v reservation) string { return yesNo(v.Forced != nil && *v.Forced) }, Detail: true},
+		{Title: "CHARGED", Text: chargeText, Detail: true},
 		{Title: "MADE", Text: func(v reservation) string { return a.When(v.CreatedAt) }, Detail: true},
 		{Title: "MADE BY", Text: func(v reservation) string { return text(v.CreatedByName) }, Detail: true},
 		{Title: "CANCELLED", Text: func(v reservation) string {
@@ -55,6 +58,18 @@ func (a *app) reservationColumns() []table.Column[apiclient.ReservationView] {
 			return a.When(*v.CancelledAt) + ": " + text(v.CancelReason)
 		}, Detail: true},
 	}
+}
+
+// chargeText is what nodes of a reservation cost that are not used.
+func chargeText(v apiclient.ReservationView) string {
+	if v.Charge == nil {
+		return "no: it costs nothing"
+	}
+	c := *v.Charge
+	of := func(minor int64) string { return currency.Format(minor, c.Currency) }
+	text := fmt.Sprintf("%s an hour now, for %d nodes that are not used", of(c.BurnMinorPerHour), c.UnusedNodes)
+	return text + fmt.Sprintf(" (%s a unit, %d units a node, discount %s); %s until now", of(c.PriceMinor), c.Units,
+		discountText(c.PaidShare), of(c.CostMinor))
 }
 
 func (a *app) reservationCommand() *cobra.Command {
@@ -147,7 +162,7 @@ type reservationFlags struct {
 	sku, region, rack, pool, from, until, lasts, reason string
 	nodes                                               int32
 	labels                                              map[string]string
-	force                                               bool
+	force, charge                                       bool
 }
 
 func (a *app) reservationCreateCommand() *cobra.Command {
@@ -155,7 +170,8 @@ func (a *app) reservationCreateCommand() *cobra.Command {
 		use: "create", short: "Keep nodes for a tenant or a project, for operators",
 		operations: []string{"create-reservation", "get-project"},
 		long: "Nothing that is rented is taken away: nodes are kept as they become free. With --project only that\n" +
-			"project may use them, with --tenant all projects of the tenant.",
+			"project may use them, with --tenant all projects of the tenant. It costs nothing, unless an administrator\n" +
+			"has it charged: then its owner pays for what it does not use, at the price of now.",
 		example: "  gpuaas reservation create --tenant acme --sku h200-sxm-baremetal-8g --nodes 4 --for 30d\n" +
 			"  gpuaas reservation create --project acme/training --sku h200-sxm-baremetal-8g --nodes 2 \\\n" +
 			"    --from 2026-03-04 --until 2026-04-01 --reason \"contract 17\"",
@@ -173,6 +189,7 @@ func (a *app) reservationCreateCommand() *cobra.Command {
 			flags.StringVar(&f.pool, "pool", "", "nodes of this pool (default the general one)")
 			flags.StringToStringVar(&f.labels, "node-label", nil, "a label that nodes must have, as `KEY=VALUE`")
 			flags.StringVar(&f.reason, "reason", "", "why; the owner reads it")
+			flags.BoolVar(&f.charge, "charge", false, "the owner pays for nodes of it that it does not use (default: it costs nothing)")
 			flags.BoolVar(&f.force, "force", false, "also if the fleet has too few nodes for all that is reserved")
 			return func(s *session, _ []string) error {
 				body, err := f.body(s)
@@ -191,7 +208,7 @@ func (f *reservationFlags) body(s *session) (apiclient.ReservationWishBody, erro
 		Sku: f.sku, Nodes: f.nodes, Region: frame.Given(s.Session, "region", &f.region),
 		Rack: frame.Given(s.Session, "rack", &f.rack), Pool: frame.Given(s.Session, "pool", &f.pool),
 		NodeLabels: frame.Given(s.Session, "node-label", &f.labels), Reason: frame.Given(s.Session, "reason", &f.reason),
-		Force: frame.Given(s.Session, "force", &f.force),
+		Force: frame.Given(s.Session, "force", &f.force), Charge: frame.Given(s.Session, "charge", &f.charge),
 	}
 	if err := s.Require("sku", "nodes"); err != nil {
 		return b, err

@@ -86,6 +86,7 @@ type parts struct {
 	balances        *balance.Service
 	budgets         *budget.Service
 	statements      *statement.Service
+	reservations    *reservation.Service
 	artifacts       *artifact.Service
 	depot           *depot.Service
 	webhooks        *webhook.Service
@@ -283,7 +284,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	payment.New(p.db, p.secrets, nil).Register(api)
 	p.statements.Register(api)
 	rentalsettings.New(p.db).Register(api)
-	reservation.New(p.db, p.heardWithin()).Register(api)
+	p.reservations.Register(api)
 	audit.Register(api, p.db)
 	outbox.Register(api, outbox.NewDeadLetters(p.db), feed)
 	p.selfChecks().RegisterAPI(api)

@@ -14,11 +14,13 @@ import (
 	"gpuaas/controlplane/internal/money/balance"
 	"gpuaas/controlplane/internal/money/budget"
 	"gpuaas/controlplane/internal/money/metering"
+	"gpuaas/controlplane/internal/money/reserved"
 	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/maintenance"
 	"gpuaas/controlplane/internal/rent/quota"
+	"gpuaas/controlplane/internal/rent/reservation"
 	"gpuaas/controlplane/internal/rent/webhook"
 )
 
@@ -119,12 +121,81 @@ func (p pricing) Freeze(ctx context.Context, tx pgx.Tx, of allocation.Priced) (a
 	return priced(of, terms)
 }
 
+// charging agrees on what reservations cost. What is paid from is locked in the order in
+// which those who rent lock it.
+type charging struct {
+	accounts *account.Service
+	balances *balance.Service
+	budgets  *budget.Service
+	reserved *reserved.Service
+}
+
+func offered(w reservation.Wish, gpus int32) account.Rented {
+	return account.Rented{Org: w.Org, Project: w.Project, SKU: w.SKU, GPUs: gpus}
+}
+
+// Offer refuses what cannot be charged, or whose first window cannot be paid if it begins
+// now.
+func (c charging) Offer(ctx context.Context, tx pgx.Tx, w reservation.Wish, gpus int32) (time.Time, error) {
+	terms, err := c.accounts.OfferReserved(ctx, tx, offered(w, gpus))
+	if err == nil {
+		err = reserved.Affordable(terms, w.Nodes)
+	}
+	if err == nil && !w.StartsAt.After(terms.FrozenAt) {
+		err = payable(ctx, tx, c.balances, c.budgets, terms, w.Nodes)
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return c.reserved.Begin(ctx, tx, w.Org, w.SKU)
+}
+
+// Freeze agrees on what a reservation costs.
+func (c charging) Freeze(ctx context.Context, tx pgx.Tx, r reservation.Reservation, gpus int32) error {
+	terms, err := c.accounts.OfferReserved(ctx, tx, offered(r.Wish, gpus))
+	if err != nil {
+		return err
+	}
+	return c.reserved.Freeze(ctx, tx, reserved.Reservation{
+		ID: r.ID, Region: r.Region, Nodes: r.Nodes, StartsAt: r.StartsAt, EndsAt: r.EndsAt,
+	}, terms)
+}
+
+// Costs are those of reservations that are charged.
+func (c charging) Costs(ctx context.Context, of []id.Reservation) (map[id.Reservation]reservation.Cost, error) {
+	costs, err := c.reserved.Costs(ctx, of)
+	out := make(map[id.Reservation]reservation.Cost, len(costs))
+	for of, cost := range costs {
+		out[of] = reservation.Cost{
+			Currency: cost.Currency, Minor: cost.Minor, Paid: cost.Paid, Units: cost.Units, Unused: cost.Unused,
+			Hour: cost.Hour, Until: cost.Until,
+		}
+	}
+	return out, err
+}
+
+// charges books what is held, and what is reserved and not used.
+type charges struct {
+	held     *metering.Service
+	reserved *reserved.Service
+}
+
+// Tend charges everything that is due. What fails of one does not hold up the other.
+func (c charges) Tend(ctx context.Context) error {
+	return errors.Join(c.reserved.Tend(ctx), c.held.Tend(ctx))
+}
+
 // keepBilling is how often it is made sure that billing is scheduled.
 const keepBilling = 10 * time.Second
 
-// unpaid ends allocations that cannot be paid. What ends them is made after what asks
+// unpaid ends allocations and reservations that cannot be paid. What ends them is made after what asks
 // for it.
 type unpaid struct{ p *parts }
+
+// EndUnpaid ends a reservation.
+func (u unpaid) EndUnpaid(ctx context.Context, tx pgx.Tx, of id.Reservation, reason string) (bool, error) {
+	return u.p.reservations.EndUnpaid(ctx, tx, of, reason)
+}
 
 // ReleaseUnpaid ends an allocation.
 func (u unpaid) ReleaseUnpaid(ctx context.Context, tx pgx.Tx, of id.Allocation, reason string) (bool, error) {
@@ -146,10 +217,17 @@ func (p *parts) newRent() {
 		Most: p.cfg.Billing.MostRelief,
 	})
 	p.budgets = budget.New(budget.Config{DB: p.db, First: p.cfg.Billing.first()})
+	unused := reserved.New(reserved.Config{
+		DB: p.db, Every: p.cfg.Billing.ChargeEvery,
+		Kept: func(ctx context.Context, sku string) (map[id.Reservation]int64, error) {
+			return p.reservations.Kept(ctx, sku)
+		},
+	})
 	p.balances = balance.New(balance.Config{
-		DB: p.db, Releases: unpaid{p}, Charges: meters, Budgets: p.budgets, Schedules: p.temporal,
+		DB: p.db, Releases: unpaid{p}, Charges: charges{meters, unused}, Budgets: p.budgets, Schedules: p.temporal,
 		First: p.cfg.Billing.first(), Every: p.cfg.Billing.Window,
 	})
+	p.reservations = reservation.New(p.db, p.heardWithin(), charging{p.accounts, p.balances, p.budgets, unused})
 	p.statements = statement.New(statement.Config{
 		DB: p.db, Schedules: p.temporal, Issuer: p.cfg.Nodes.EnvironmentName, CloseAfter: p.cfg.Billing.CloseAfter,
 		Every: p.cfg.Billing.CompareEvery,

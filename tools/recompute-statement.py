@@ -4,8 +4,8 @@
     gpuaas billing statement show open --tenant acme --as csv | tools/recompute-statement.py
 
 It knows neither the product nor its database: seconds are counted from the times of each line, the cost is
-price x paid share x units x seconds / 3600, cut off, and all amounts are added up. It ends with 1 where a line or the
-closing balance is not what it computes.
+price x paid share x units x seconds / 3600, cut off, and all amounts are added up. Of reserved nodes that were not used the
+line says how many seconds they are together. It ends with 1 where a line or the closing balance is not what it computes.
 """
 import csv
 import sys
@@ -35,6 +35,16 @@ for r in rows:
         print(f"computed {float(total):.2f}, the statement closes with {r['amount']} {r['currency']}")
         wrong += total != booked
         continue
+    if r["kind"] == "reserved":
+        second = Fraction(r["unit_hour"]) * int(r["paid_share"]) * int(r["units"]) / (10_000 * 3600)
+        cost = Fraction(second * int(r["seconds"]) * scale // 1, scale)
+        # What was left of a minor unit in the month before is not in this file.
+        if abs(cost + booked) > Fraction(1, scale):
+            wrong += 1
+            print(f"{r['reference']}: {r['seconds']} node-s cost {float(cost):.2f}, charged are {-float(booked):.2f}")
+        else:
+            print(f"reserved {r['reference']}: {r['seconds']} node-s x {r['units']} x {r['unit_hour']}/h = {-float(booked):.2f}")
+        used += 1
     if r["kind"] == "usage":
         of = r["allocation"]
         start = began.setdefault(of, micros(r["from"]))

@@ -2184,6 +2184,18 @@ const (
 	PolicyViewScopeTenant  PolicyViewScope = "tenant"
 )
 
+// Defines values for PriceNewBodyMeter.
+const (
+	PriceNewBodyMeterHeld     PriceNewBodyMeter = "held"
+	PriceNewBodyMeterReserved PriceNewBodyMeter = "reserved"
+)
+
+// Defines values for PriceViewMeter.
+const (
+	PriceViewMeterHeld     PriceViewMeter = "held"
+	PriceViewMeterReserved PriceViewMeter = "reserved"
+)
+
 // Defines values for ReconciliationBreakerBodyDecision.
 const (
 	Confirm ReconciliationBreakerBodyDecision = "confirm"
@@ -8044,6 +8056,11 @@ type LedgerView struct {
 	// Reference What names it elsewhere.
 	Reference *string `json:"reference,omitempty"`
 
+	// ReservationId The reservation that is charged, for nodes of it that are not used.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ReservationId *openapi_types.UUID `json:"reservation_id,omitempty"`
+
 	// WindowEnd Its end, which does not belong to it.
 	WindowEnd *time.Time `json:"window_end,omitempty"`
 
@@ -10913,6 +10930,9 @@ type PriceNewBody struct {
 	// Free Needed for a price of zero, which is otherwise taken for a mistake.
 	Free *bool `json:"free,omitempty"`
 
+	// Meter What it is the price of: a node that somebody rents (held), or one that is reserved and not used (reserved). Left out: held.
+	Meter *PriceNewBodyMeter `json:"meter,omitempty"`
+
 	// PriceMinor Price of one GPU, or of a machine without GPUs, for one hour, in minor units.
 	//
 	// Examples: 350
@@ -10930,6 +10950,9 @@ type PriceNewBody struct {
 	ValidFrom *time.Time `json:"valid_from,omitempty"`
 }
 
+// PriceNewBodyMeter What it is the price of: a node that somebody rents (held), or one that is reserved and not used (reserved). Left out: held.
+type PriceNewBodyMeter string
+
 // PriceView defines model for PriceView.
 type PriceView struct {
 	// Currency Code of the currency, of ISO 4217.
@@ -10939,6 +10962,9 @@ type PriceView struct {
 
 	// InForce Whoever rents now rents at this price.
 	InForce bool `json:"in_force"`
+
+	// Meter What it is the price of: a node that somebody rents (held), or one that is reserved and not used (reserved).
+	Meter PriceViewMeter `json:"meter"`
 
 	// PriceId Id of the price.
 	//
@@ -10968,6 +10994,9 @@ type PriceView struct {
 	// ValidUntil When the next price ends it. Left out: none is set.
 	ValidUntil *time.Time `json:"valid_until,omitempty"`
 }
+
+// PriceViewMeter What it is the price of: a node that somebody rents (held), or one that is reserved and not used (reserved).
+type PriceViewMeter string
 
 // PriceViewList defines model for PriceViewList.
 type PriceViewList struct {
@@ -11717,6 +11746,30 @@ type RentalsettingsView struct {
 	Version int64 `json:"version"`
 }
 
+// ReservationChargeView defines model for ReservationChargeView.
+type ReservationChargeView struct {
+	// BurnMinorPerHour What an hour costs now, rounded up.
+	BurnMinorPerHour int64 `json:"burn_minor_per_hour"`
+
+	// CostMinor What it has cost until now, with what is not booked yet.
+	CostMinor int64 `json:"cost_minor"`
+
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// PaidShare The share of it that is paid, in ten-thousandths.
+	PaidShare int32 `json:"paid_share"`
+
+	// PriceMinor Price of a unit for one hour, in minor units, agreed when it was made.
+	PriceMinor int64 `json:"price_minor"`
+
+	// Units GPUs of a node; one for a node without.
+	Units int32 `json:"units"`
+
+	// UnusedNodes How many nodes are charged now: what is not used of it, less what it lacks.
+	UnusedNodes int64 `json:"unused_nodes"`
+}
+
 // ReservationEndBody defines model for ReservationEndBody.
 type ReservationEndBody struct {
 	// Reason Why; the owner reads it.
@@ -11727,7 +11780,10 @@ type ReservationEndBody struct {
 type ReservationView struct {
 	CancelReason *string    `json:"cancel_reason,omitempty"`
 	CancelledAt  *time.Time `json:"cancelled_at,omitempty"`
-	CreatedAt    time.Time  `json:"created_at"`
+
+	// Charge What its owner pays for nodes of it that it does not use. Left out: nothing is charged for it.
+	Charge    *ReservationChargeView `json:"charge,omitempty"`
+	CreatedAt time.Time              `json:"created_at"`
 
 	// CreatedBy Id of who made it; only for people with a role on the platform.
 	CreatedBy     *string   `json:"created_by,omitempty"`
@@ -11795,6 +11851,8 @@ type ReservationViewList struct {
 
 // ReservationWishBody defines model for ReservationWishBody.
 type ReservationWishBody struct {
+	// Charge The owner pays for nodes of it that it does not use, by the price of the SKU for reserved nodes as it is now. Only for people who may take money of tenants, and not with force. Left out: it costs nothing.
+	Charge *bool     `json:"charge,omitempty"`
 	EndsAt time.Time `json:"ends_at"`
 
 	// Force Also if the fleet has too few nodes for all that is reserved.
@@ -13619,7 +13677,7 @@ type StatementCloseBody struct {
 
 // StatementDisagreement defines model for StatementDisagreement.
 type StatementDisagreement struct {
-	// AllocationId Id of the allocation. Left out: it is about the balance of the tenant.
+	// AllocationId Id of the allocation. Left out, as that of the reservation: it is about the balance of the tenant.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
@@ -13634,6 +13692,11 @@ type StatementDisagreement struct {
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	OrgId openapi_types.UUID `json:"org_id"`
+
+	// ReservationId Id of the reservation, of nodes that are reserved and not used.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ReservationId *openapi_types.UUID `json:"reservation_id,omitempty"`
 
 	// WantMinor What it should be, in minor units.
 	WantMinor int64 `json:"want_minor"`
@@ -13697,7 +13760,7 @@ type StatementDocument struct {
 	// PeriodStart Beginning of the month, in UTC.
 	PeriodStart time.Time `json:"period_start"`
 
-	// Projects Usage and what was given back of it, by project.
+	// Projects Usage and what was given back of it, by project. What is reserved for all projects of the tenant belongs to none.
 	Projects []StatementProjectLine `json:"projects"`
 
 	// ReliefMinor What was given back because nodes could not be used.
@@ -13705,6 +13768,9 @@ type StatementDocument struct {
 
 	// Reliefs What was given back.
 	Reliefs []StatementReliefLine `json:"reliefs"`
+
+	// Reserved What was reserved and not used, by reservation.
+	Reserved *[]StatementReservedLine `json:"reserved,omitempty"`
 
 	// StatementId Id of the statement.
 	//
@@ -13715,7 +13781,10 @@ type StatementDocument struct {
 	Tenant     string `json:"tenant"`
 	TenantName string `json:"tenant_name"`
 
-	// UsageMinor What was charged for usage.
+	// UnusedMinor What of that is for nodes that were reserved and not used.
+	UnusedMinor *int64 `json:"unused_minor,omitempty"`
+
+	// UsageMinor What was charged for usage, and for nodes that were reserved and not used.
 	UsageMinor int64 `json:"usage_minor"`
 }
 
@@ -13808,6 +13877,11 @@ type StatementMendLine struct {
 	Of     string `json:"of"`
 	Reason string `json:"reason"`
 
+	// ReservationId Id of the reservation, of nodes that were reserved and not used.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ReservationId *openapi_types.UUID `json:"reservation_id,omitempty"`
+
 	// To Its end.
 	To *time.Time `json:"to,omitempty"`
 }
@@ -13865,6 +13939,60 @@ type StatementReliefLine struct {
 	To     time.Time `json:"to"`
 }
 
+// StatementReservedLine defines model for StatementReservedLine.
+type StatementReservedLine struct {
+	From time.Time `json:"from"`
+
+	// Late It belongs to a time before, whose statement was issued already.
+	Late *bool `json:"late,omitempty"`
+
+	// ListMinor What it would cost without a discount.
+	ListMinor int64 `json:"list_minor"`
+
+	// NodeSeconds Seconds in which nodes were not used, times how many. What was lacking is not counted.
+	NodeSeconds int64 `json:"node_seconds"`
+
+	// Nodes How many nodes are reserved.
+	Nodes int32 `json:"nodes"`
+
+	// PaidShare The share of it that is paid, in ten-thousandths.
+	PaidShare int32 `json:"paid_share"`
+
+	// PriceId Id of the price.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	PriceId openapi_types.UUID `json:"price_id"`
+
+	// PriceMinor Price of a unit for one hour.
+	PriceMinor int64 `json:"price_minor"`
+
+	// Project Its slug.
+	Project *string `json:"project,omitempty"`
+
+	// ProjectId Id of the project. Left out: it is for all projects of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// Region Left out: any.
+	Region *string `json:"region,omitempty"`
+
+	// ReservationId Id of the reservation.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ReservationId openapi_types.UUID `json:"reservation_id"`
+	Sku           string             `json:"sku"`
+
+	// To End of the time that is charged, which does not belong to it.
+	To time.Time `json:"to"`
+
+	// Units GPUs of a node; one for a node without.
+	Units int32 `json:"units"`
+
+	// UsageMinor What was charged.
+	UsageMinor int64 `json:"usage_minor"`
+}
+
 // StatementUnmetered defines model for StatementUnmetered.
 type StatementUnmetered struct {
 	// ActiveAt Since when it is used.
@@ -13893,7 +14021,7 @@ type StatementUsageLine struct {
 	// CorrectionsMinor What corrections gave back; negative: what they charged.
 	CorrectionsMinor int64 `json:"corrections_minor"`
 
-	// CostMinor What that costs, in minor units, with what is not charged yet.
+	// CostMinor What that costs, in minor units, with what is not charged yet, and with nodes that were reserved and not used.
 	CostMinor int64 `json:"cost_minor"`
 
 	// Currency Left out: the tenant had no billing account, and nothing is charged.
@@ -13950,6 +14078,12 @@ type StatementUsageLine struct {
 
 	// UnitSeconds The same times their units: GPUs, or one for a machine without.
 	UnitSeconds int64 `json:"unit_seconds"`
+
+	// UnusedMinor What of the cost is for nodes that were reserved and not used. They belong to no node, nobody and no label; what is reserved for a whole tenant belongs to no project.
+	UnusedMinor *int64 `json:"unused_minor,omitempty"`
+
+	// UnusedNodeSeconds How long such nodes were not used, together.
+	UnusedNodeSeconds *int64 `json:"unused_node_seconds,omitempty"`
 }
 
 // StatementUsageView defines model for StatementUsageView.

@@ -1664,6 +1664,14 @@ var enums = map[string][]string{
 		"tenant",
 		"project",
 	},
+	"PriceNewBody.meter": {
+		"held",
+		"reserved",
+	},
+	"PriceView.meter": {
+		"held",
+		"reserved",
+	},
 	"ReconciliationBreakerBody.decision": {
 		"confirm",
 		"dismiss",

@@ -37,6 +37,7 @@ type SKU struct {
 type Price struct {
 	PriceID    string    `json:"price_id" format:"uuid"`
 	SKUID      string    `json:"sku_id"`
+	Meter      string    `json:"meter,omitempty" doc:"held: of a node that somebody rents; reserved: of one that is reserved and not used"`
 	Currency   string    `json:"currency" doc:"code of ISO 4217"`
 	PriceMinor int64     `json:"price_minor" doc:"of one GPU, or of a machine without GPUs, for one hour, in minor units"`
 	ValidFrom  time.Time `json:"valid_from" doc:"when it begins"`

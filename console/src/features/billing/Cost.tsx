@@ -26,6 +26,7 @@ export function Cost({ scope, month, now }: Props) {
         <Stat label={thisMonth ? 'This month so far' : 'The month'} value={inWords(all.net)} hint={`${inWords(all.cost)} for the time that was used, less ${inWords(all.back)} of compensation`} />
         {thisMonth && <Ahead scope={scope} soFar={all.net} month={month} at={made_at} />}
         <Stat label="GPU hours" value={hours(all.unitSeconds)} hint="Hours of GPUs; a machine without GPUs counts as one." />
+        {Object.values(all.unused).some((minor) => minor !== 0) && <Stat label="Of it reserved, unused" value={inWords(all.unused)} hint="For nodes that were reserved and not used. The cost per hour and the forecast are without them; the page of a reservation says what it costs now." />}
         {Object.values(all.back).some((minor) => minor !== 0) && <Stat label="Compensated" value={inWords(all.back)} hint="For time in which nodes could not be used, and by corrections." />}
       </div>
       {thisMonth && <p className="text-xs text-muted">As of {exact(made_at)}, including use that is not booked yet.</p>}

@@ -90,6 +90,7 @@ function OneStatement({ orgId, statementId, onClose }: { orgId: string; statemen
           of={[
             ['Opening balance', as(d.opening_minor)],
             ['Usage', as(-d.usage_minor)],
+            ...(d.unused_minor ? [['Of it reserved, unused', as(-d.unused_minor)] as [string, string]] : []),
             ['Compensated', as(d.relief_minor)],
             ['Corrected', as(d.corrections_minor)],
             ['Paid in', as(d.money_in_minor)],
@@ -98,6 +99,7 @@ function OneStatement({ orgId, statementId, onClose }: { orgId: string; statemen
           ]}
         />
         <Table label="What was used" columns={lineColumns(d)} rows={d.lines} rowKey={(l) => `${l.allocation_id} ${l.from}`} height={d.lines.length > 12 ? '28rem' : undefined} empty={<Empty title="Nothing was used in this month" />} />
+        {d.reserved && d.reserved.length > 0 && <Table label="What was reserved and not used" columns={reservedColumns(d)} rows={d.reserved} rowKey={(l) => `${l.reservation_id} ${l.from}`} />}
         {d.reliefs.length > 0 && <Table label="Compensation" columns={reliefColumns(d)} rows={d.reliefs} rowKey={(r) => r.entry_id} />}
         {d.money_in.length > 0 && <Table label="What came in" columns={moneyColumns(d)} rows={d.money_in} rowKey={(m) => m.entry_id} />}
       </div>
@@ -110,6 +112,14 @@ const lineColumns = (d: Document): Column<Document['lines'][number]>[] => [
   { key: 'project', title: 'Project', width: 'minmax(7rem,0.7fr)', cell: (l) => l.project },
   { key: 'sku', title: 'SKU', width: 'minmax(9rem,1fr)', cell: (l) => l.sku },
   { key: 'hours', title: 'GPU hours', width: '7rem', align: 'right', cell: (l) => hours(l.seconds * l.units) },
+  { key: 'amount', title: 'Cost', width: 'minmax(8rem,0.8fr)', align: 'right', cell: (l) => money(l.usage_minor, d.currency) },
+]
+
+const reservedColumns = (d: Document): Column<NonNullable<Document['reserved']>[number]>[] => [
+  { key: 'reservation', title: 'Reservation', width: 'minmax(9rem,1fr)', cell: (l) => <span title={l.reservation_id}>{l.nodes} × {l.reservation_id.slice(0, 8)}{l.late ? ' (late)' : ''}</span> },
+  { key: 'project', title: 'Project', width: 'minmax(7rem,0.7fr)', cell: (l) => l.project ?? 'all' },
+  { key: 'sku', title: 'SKU', width: 'minmax(9rem,1fr)', cell: (l) => l.sku },
+  { key: 'hours', title: 'Unused GPU hours', width: '9rem', align: 'right', cell: (l) => hours(l.node_seconds * l.units) },
   { key: 'amount', title: 'Cost', width: 'minmax(8rem,0.8fr)', align: 'right', cell: (l) => money(l.usage_minor, d.currency) },
 ]
 

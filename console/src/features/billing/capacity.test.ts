@@ -34,7 +34,7 @@ it('says what an hour would earn, each currency by itself', () => {
 })
 
 it('knows how much was rented of what is there', () => {
-  const part = { key: 'h200', name: 'h200', net: {}, cost: {}, back: {}, unitSeconds: 28_800 }
+  const part = { key: 'h200', name: 'h200', net: {}, cost: {}, back: {}, unused: {}, unitSeconds: 28_800 }
   expect(utilisation(part, 16, 3_600)).toBe(0.5)
   expect(utilisation(undefined, 16, 3_600)).toBe(0)
   expect(utilisation(part, 0, 3_600)).toBeUndefined()

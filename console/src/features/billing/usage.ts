@@ -7,7 +7,7 @@ export type Line = Schemas['StatementUsageLine']
 export type Sums = Record<string, number>
 
 /** Part is what one project, SKU, tenant or day used and costs. */
-export type Part = { key: string; name: string; net: Sums; cost: Sums; back: Sums; unitSeconds: number }
+export type Part = { key: string; name: string; net: Sums; cost: Sums; back: Sums; unused: Sums; unitSeconds: number }
 
 function add(to: Sums, currency: string | undefined, minor: number) {
   if (currency) to[currency] = (to[currency] ?? 0) + minor
@@ -15,12 +15,13 @@ function add(to: Sums, currency: string | undefined, minor: number) {
 
 const largest = (p: Part) => Math.max(0, ...Object.values(p.net))
 
-const blank = (key: string, name: string): Part => ({ key, name, net: {}, cost: {}, back: {}, unitSeconds: 0 })
+const blank = (key: string, name: string): Part => ({ key, name, net: {}, cost: {}, back: {}, unused: {}, unitSeconds: 0 })
 
 function count(part: Part, l: Line) {
   add(part.net, l.currency, l.net_minor)
   add(part.cost, l.currency, l.cost_minor)
   add(part.back, l.currency, l.relief_minor + l.corrections_minor)
+  if (l.unused_minor) add(part.unused, l.currency, l.unused_minor)
   part.unitSeconds += l.unit_seconds
 }
 

@@ -14,7 +14,7 @@ import { Table, type Column } from '../../ui/table'
 import { useNow, When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import { useOffered } from '../sku/offered'
-import { mayWithdraw, stands, type Price } from './price'
+import { mayWithdraw, meterWords, stands, type Price } from './price'
 import { SetPrice } from './SetPrice'
 
 /** Prices are what SKUs cost, cost before, and will cost. */
@@ -39,7 +39,7 @@ export default function Prices() {
     </Button>
   )
   return (
-    <Page title="Prices" lead="The price per hour of one GPU, or of one machine without GPUs. A price in force cannot be changed, only replaced by a new one. Existing allocations keep their price unless their terms follow this list." actions={set}>
+    <Page title="Prices" lead="The price per hour of one GPU, or of one machine without GPUs. A price in force cannot be changed, only replaced by a new one. Existing allocations keep their price unless their terms follow this list. Charged reservations keep theirs." actions={set}>
       <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
         <SelectField label="SKU" value={sku ?? ''} onChange={(v) => change({ sku: v || undefined })} options={[{ value: '', label: 'all' }, ...skus.map((s) => ({ value: s.sku_id, label: s.display_name }))]} />
       </div>
@@ -78,6 +78,7 @@ export default function Prices() {
 function columnsFor(now: number, onWithdraw?: (p: Price) => void): Column<Price>[] {
   return [
     { key: 'sku', title: 'SKU', width: 'minmax(12rem,1fr)', cell: (p) => p.sku },
+    { key: 'of', title: 'Of', width: '9rem', cell: (p) => meterWords(p.meter) },
     { key: 'price', title: 'GPU hour', width: '9rem', align: 'right', cell: (p) => money(p.price_minor, p.currency) },
     { key: 'stands', title: 'State', width: '6.5rem', cell: (p) => <Badge tone={stands(p, now).tone}>{stands(p, now).word}</Badge> },
     { key: 'from', title: 'Begins', width: 'minmax(13rem,1fr)', cell: (p) => <When at={p.valid_from} exactly /> },

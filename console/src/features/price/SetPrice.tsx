@@ -9,7 +9,7 @@ import { minorOf, money } from '../../ui/money'
 import { ProblemNote } from '../../ui/problem'
 import { useNow } from '../../ui/time'
 import { useOffered } from '../sku/offered'
-import { beginOf } from './price'
+import { beginOf, type Price } from './price'
 
 /** SetPrice begins another price of a SKU, now or at a time to come. */
 export function SetPrice({ sku: first, onDone, onClose }: { sku?: string; onDone: (text: string) => void; onClose: () => void }) {
@@ -18,6 +18,7 @@ export function SetPrice({ sku: first, onDone, onClose }: { sku?: string; onDone
   const [chosen, setChosen] = useState(first ?? '')
   const [typed, setTyped] = useState<string>()
   const [amount, setAmount] = useState('')
+  const [meter, setMeter] = useState<Price['meter']>('held')
   const [begins, setBegins] = useState('')
   const [reason, setReason] = useState('')
   const [free, setFree] = useState(false)
@@ -29,9 +30,9 @@ export function SetPrice({ sku: first, onDone, onClose }: { sku?: string; onDone
   const { minor, wrong } = minorOf(amount, currency)
   const from = beginOf(begins, now)
   const doing = useMutation({
-    mutationFn: () => got(api.POST('/api/v1/admin/prices', { body: { sku: sku?.sku_id ?? '', currency, price_minor: minor ?? 0, free: minor === 0 && free, at_once: atOnce, valid_from: from.at, reason: reason.trim() || undefined } })),
+    mutationFn: () => got(api.POST('/api/v1/admin/prices', { body: { sku: sku?.sku_id ?? '', meter, currency, price_minor: minor ?? 0, free: minor === 0 && free, at_once: atOnce, valid_from: from.at, reason: reason.trim() || undefined } })),
     onSuccess: (p) => {
-      onDone(`${p.sku} costs ${money(p.price_minor, p.currency)} for a GPU and an hour${p.in_force ? '' : ' from then on'}.`)
+      onDone(`${p.sku} costs ${money(p.price_minor, p.currency)} for a GPU and an hour${p.meter === 'reserved' ? ' while it is reserved and not used' : ''}${p.in_force ? '' : ' from then on'}.`)
       onClose()
     },
   })
@@ -43,6 +44,7 @@ export function SetPrice({ sku: first, onDone, onClose }: { sku?: string; onDone
       {!pending && (
         <ActForm doing={doing} does="Set" leave="Cancel" disabled={!sku || !known || minor === undefined || (minor === 0 && !free) || (atOnce && !reason.trim()) || !!from.wrong} onClose={onClose}>
           <SelectField label="SKU" value={sku?.sku_id ?? ''} onChange={setChosen} options={skus.map((s) => ({ value: s.sku_id, label: s.display_name }))} error={refused.sku} />
+          <SelectField label="For" value={meter} onChange={(v) => setMeter(v === 'reserved' ? v : 'held')} options={[{ value: 'held', label: 'nodes that somebody rents' }, { value: 'reserved', label: 'nodes that are reserved and not used' }]} hint="Reserved nodes are charged only where a reservation was made to be charged." error={refused.meter} />
           <TextField label="Currency" required value={currency} onChange={(v) => setTyped(v.toUpperCase())} hint="Tenants rent the SKU at its price in their own currency." error={currency && !known ? 'Three letters, such as USD.' : refused.currency} />
           <TextField label="Price of one GPU for an hour" required value={amount} onChange={setAmount} hint="Of a machine without GPUs: of the machine." error={(amount ? wrong : undefined) ?? refused.price_minor} />
           {minor === 0 && <CheckField label="Free of charge" value={free} onChange={setFree} hint="A price of zero gives it away." />}

@@ -11,6 +11,9 @@ export function stands(p: Times, now: number): { word: string; tone: Tone } {
   return Date.parse(p.valid_from) > now ? { word: 'upcoming', tone: 'info' } : { word: 'ended', tone: 'idle' }
 }
 
+/** meterWords says what a price is of; replicas of the previous release know one kind only. */
+export const meterWords = (meter: Price['meter'] | undefined) => (meter === 'reserved' ? 'reserved, unused' : 'rented')
+
 /** mayWithdraw says whether a price can be taken back: as long as it has not begun. */
 export const mayWithdraw = (p: Times, now: number) => !p.in_force && Date.parse(p.valid_from) > now
 

@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { api, asRefusal, got } from '../../api/client'
 import { largestPage, readAll } from '../../api/readall'
 import { useDraft } from '../../app/draft'
+import { useMay } from '../../app/session'
 import { ActForm } from '../../ui/actform'
 import { Loading, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
@@ -17,6 +18,7 @@ const nothing: Draft = { orgId: '', projectId: '', sku: '', nodes: '1', from: ''
 
 /** NewReservation keeps nodes for somebody. More than the fleet has is refused, and can be made all the same. */
 export function NewReservation({ onClose }: { onClose: () => void }) {
+  const may = useMay()
   const queries = useQueryClient()
   const navigate = useNavigate()
   const [typed, setTyped, forget] = useDraft('new reservation', nothing)
@@ -66,6 +68,14 @@ export function NewReservation({ onClose }: { onClose: () => void }) {
             <TextField label="Labels of the nodes" value={draft.labels} onChange={(labels) => change({ labels })} placeholder="public/tier=fast" hint="KEY=VALUE, separated by commas." error={wrong.labels ?? refused.labels} />
           </div>
           <TextArea label="Reason" rows={2} most={500} value={draft.reason} onChange={(reason) => change({ reason })} hint="The owner reads it." error={refused.reason} />
+          {may('billing:manage') && (
+            <CheckField
+              label="Charge the owner for nodes that it does not use"
+              value={!!draft.charge && !draft.force}
+              onChange={(charge) => change({ charge })}
+              hint="At the present price for reserved nodes. Otherwise the reservation costs nothing. A reservation that is made even if nodes are missing cannot be charged."
+            />
+          )}
           {tooMany && (
             <CheckField
               label="Reserve even if nodes are missing"

@@ -10,7 +10,7 @@ import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import { Owner } from './Owner'
-import { mayCancel, stateTone, type Reservation } from './reservation'
+import { chargeWords, mayCancel, stateTone, type Reservation } from './reservation'
 
 /** ReservationPage is one reservation: how it is used, what is missing, and its end. */
 export default function ReservationPage() {
@@ -94,6 +94,7 @@ function factsOf(r: Reservation): [string, ReactNode][] {
     ['Begins', <When key="s" at={r.starts_at} exactly />],
     ['Ends', <When key="e" at={r.ends_at} exactly />],
     ...where,
+    ['Charged', chargeWords(r.charge)],
     ['Why', r.reason],
     ['Made', <span key="m"><When at={r.created_at} />{r.created_by_name && ` by ${r.created_by_name}`}</span>],
     ...(r.cancelled_at ? [['Cancelled', <span key="c"><When at={r.cancelled_at} />: {r.cancel_reason}</span>] as [string, ReactNode]] : []),

@@ -1,6 +1,7 @@
 import type { Schemas } from '../../api/client'
 import { enums } from '../../api/gen/enums'
 import { readLabels, given } from '../../ui/labels'
+import { money } from '../../ui/money'
 import type { Tone } from '../../ui/tone'
 
 export type Reservation = Schemas['ReservationView']
@@ -33,8 +34,15 @@ export function usage(r: Pick<Reservation, 'state' | 'used' | 'held' | 'short_by
   return parts.join(', ')
 }
 
+/** chargeWords says what a reservation costs. */
+export function chargeWords(c: Reservation['charge']): string {
+  if (!c) return 'no: it costs nothing'
+  const discount = c.paid_share < 10_000 ? `, less ${(10_000 - c.paid_share) / 100} %` : ''
+  return `${money(c.burn_minor_per_hour, c.currency)} an hour now, for ${c.unused_nodes} nodes that are not used (${money(c.price_minor, c.currency)} a GPU hour${discount}); ${money(c.cost_minor, c.currency)} until now`
+}
+
 /** Draft is what a form has of a reservation. */
-export type Draft = { orgId: string; projectId: string; sku: string; nodes: string; from: string; until: string; region: string; rack: string; pool: string; labels: string; reason: string; force: boolean }
+export type Draft = { orgId: string; projectId: string; sku: string; nodes: string; from: string; until: string; region: string; rack: string; pool: string; labels: string; reason: string; force: boolean; charge?: boolean }
 
 type Wrong = Partial<Record<'nodes' | 'from' | 'until' | 'labels', string>>
 
@@ -63,6 +71,7 @@ export function wishOf(d: Draft, now: number): { body: Wish; wrong: Wrong; ready
     node_labels: given(labels),
     reason: d.reason.trim() || undefined,
     force: d.force || undefined,
+    charge: (d.charge && !d.force) || undefined,
   }
   return { body, wrong, ready: d.orgId !== '' && d.sku !== '' && ends !== undefined && !Object.values(wrong).some(Boolean) }
 }

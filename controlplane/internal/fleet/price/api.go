@@ -19,6 +19,7 @@ const (
 type View struct {
 	PriceID    id.Price   `json:"price_id" doc:"Id of the price."`
 	SKU        string     `json:"sku" doc:"The SKU that it is of." example:"h200-sxm-baremetal-8g"`
+	Meter      string     `json:"meter" enum:"held,reserved" doc:"What it is the price of: a node that somebody rents (held), or one that is reserved and not used (reserved)."`
 	Currency   string     `json:"currency" doc:"Code of the currency, of ISO 4217." example:"USD"`
 	PriceMinor int64      `json:"price_minor" doc:"Price of one GPU, or of a machine without GPUs, for one hour, in minor units." example:"350"`
 	ValidFrom  time.Time  `json:"valid_from" doc:"When it begins."`
@@ -31,7 +32,8 @@ type View struct {
 
 func show(p Price) View {
 	v := View{
-		PriceID: p.ID, SKU: p.SKU, Currency: p.Currency, PriceMinor: p.Minor, ValidFrom: p.From.UTC(), InForce: p.InForce,
+		PriceID: p.ID, SKU: p.SKU, Meter: p.Meter, Currency: p.Currency, PriceMinor: p.Minor,
+		ValidFrom: p.From.UTC(), InForce: p.InForce,
 		Reason: p.Reason, SetAt: p.SetAt.UTC(), SetBy: p.SetBy,
 	}
 	if p.Until != nil {
@@ -44,6 +46,7 @@ func show(p Price) View {
 // NewBody describes a price to set.
 type NewBody struct {
 	SKU        string     `json:"sku" minLength:"1" maxLength:"63" doc:"The SKU that it is of." example:"h200-sxm-baremetal-8g"`
+	Meter      string     `json:"meter,omitempty" enum:"held,reserved" doc:"What it is the price of: a node that somebody rents (held), or one that is reserved and not used (reserved). Left out: held."`
 	Currency   string     `json:"currency" pattern:"^[A-Z]{3}$" doc:"Code of the currency, of ISO 4217." example:"USD"`
 	PriceMinor int64      `json:"price_minor" minimum:"0" maximum:"1000000000000" doc:"Price of one GPU, or of a machine without GPUs, for one hour, in minor units." example:"350"`
 	ValidFrom  *time.Time `json:"valid_from,omitempty" doc:"When it begins. Left out: now. It cannot be in the past."`
@@ -58,7 +61,7 @@ func (s *Service) Register(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-prices", Method: http.MethodGet, Path: pathPrices, Tag: tag,
 		Summary:     "List the prices of SKUs",
-		Description: "Those that were, those in force and those to come, by SKU and currency, the newest first.",
+		Description: "Those that were, those in force and those to come, by SKU, currency and meter, the newest first.",
 		Access:      httpapi.Anywhere(auth.SKURead),
 	}, func(ctx context.Context, in *struct {
 		httpapi.Page
@@ -71,7 +74,9 @@ func (s *Service) Register(api *httpapi.API) {
 			return nil, err
 		}
 		rows, err := s.List(ctx, in.SKU, in.Currency, page)
-		return httpapi.ListOf(in.Page, rows, err, show, func(v View) any { return position{v.SKU, v.Currency, v.ValidFrom} })
+		return httpapi.ListOf(in.Page, rows, err, show, func(v View) any {
+			return position{v.SKU, v.Currency, v.Meter, v.ValidFrom}
+		})
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-price", Method: http.MethodPost, Path: pathPrices, Tag: tag,
@@ -85,8 +90,8 @@ func (s *Service) Register(api *httpapi.API) {
 			return nil, notMeant(in.Body.Free)
 		}
 		set, err := s.Set(ctx, Offer{
-			SKU: in.Body.SKU, Currency: in.Body.Currency, Minor: in.Body.PriceMinor, From: in.Body.ValidFrom,
-			Reason: in.Body.Reason, AtOnce: in.Body.AtOnce,
+			SKU: in.Body.SKU, Meter: in.Body.Meter, Currency: in.Body.Currency, Minor: in.Body.PriceMinor,
+			From: in.Body.ValidFrom, Reason: in.Body.Reason, AtOnce: in.Body.AtOnce,
 		})
 		set.InForce = in.Body.ValidFrom == nil
 		return &httpapi.Plain[View]{Body: show(set)}, err

@@ -1,6 +1,7 @@
 package price
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ func (s *Service) Set(ctx context.Context, o Offer) (Price, error) {
 func Put(ctx context.Context, tx pgx.Tx, o Offer) (Price, error) { return put(ctx, tx, o, Notice) }
 
 func put(ctx context.Context, tx pgx.Tx, o Offer, notice time.Duration) (Price, error) {
+	o.Meter = cmp.Or(o.Meter, Held)
 	if err := o.check(); err != nil {
 		return Price{}, err
 	}
@@ -59,8 +61,8 @@ func put(ctx context.Context, tx pgx.Tx, o Offer, notice time.Duration) (Price, 
 		return Price{}, err
 	}
 	row, err := pricedb.New(tx).Insert(ctx, pricedb.InsertParams{
-		ID: id.New[id.Price](), SkuID: o.SKU, Currency: o.Currency, PriceMinor: o.Minor, ValidFrom: o.From, Reason: o.Reason,
-		SetBy: auth.From(ctx).ID,
+		ID: id.New[id.Price](), SkuID: o.SKU, Meter: o.Meter, Currency: o.Currency, PriceMinor: o.Minor, ValidFrom: o.From,
+		Reason: o.Reason, SetBy: auth.From(ctx).ID,
 	})
 	switch {
 	case postgres.Violates(err, "sku_prices_not_in_the_past"):
@@ -90,7 +92,7 @@ func timely(ctx context.Context, tx pgx.Tx, o Offer, notice time.Duration) error
 	if begins.Before(now) {
 		return inThePast()
 	}
-	if o.AtOnce || !begins.Before(now.Add(notice)) {
+	if o.AtOnce || o.Meter != Held || !begins.Before(now.Add(notice)) { // what is reserved keeps its price
 		return nil
 	}
 	n, err := q.Followers(ctx, pricedb.FollowersParams{Sku: o.SKU, Currency: o.Currency})
@@ -118,7 +120,8 @@ func (s *Service) Withdraw(ctx context.Context, of id.Price) error {
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return notFound()
-		case postgres.Violates(err, "sku_prices_begun_stay"), postgres.Violates(err, "allocation_terms_price_id_fkey"):
+		case postgres.Violates(err, "sku_prices_begun_stay"), postgres.Violates(err, "allocation_terms_price_id_fkey"),
+			postgres.Violates(err, "reservation_terms_price_id_fkey"):
 			return fault.New(fault.Conflict, "price_in_force", "the price has begun, and stays").
 				WithRemedy("set another one, which ends it: gpuaas billing prices set")
 		case err != nil:
@@ -131,15 +134,17 @@ func (s *Service) Withdraw(ctx context.Context, of id.Price) error {
 func record(ctx context.Context, tx pgx.Tx, action string, p Price, withdrawn bool) error {
 	if err := audit.Record(ctx, tx, audit.Entry{
 		Action: action, TargetKind: "price", TargetID: p.ID.String(), Result: audit.Success, Reason: p.Reason,
-		Metadata: map[string]any{"sku": p.SKU, "currency": p.Currency, "price_minor": p.Minor, "valid_from": p.From.UTC()},
+		Metadata: map[string]any{
+			"sku": p.SKU, "meter": p.Meter, "currency": p.Currency, "price_minor": p.Minor, "valid_from": p.From.UTC(),
+		},
 	}); err != nil {
 		return err
 	}
 	return outbox.Append(ctx, tx, outbox.Event{
 		Type: eventwire.PriceChanged, AggregateKind: "sku", AggregateID: p.SKU,
 		Payload: eventwire.Price{
-			PriceID: p.ID.String(), SKUID: p.SKU, Currency: p.Currency, PriceMinor: p.Minor, ValidFrom: p.From.UTC(),
-			Withdrawn: withdrawn,
+			PriceID: p.ID.String(), SKUID: p.SKU, Meter: p.Meter, Currency: p.Currency, PriceMinor: p.Minor,
+			ValidFrom: p.From.UTC(), Withdrawn: withdrawn,
 		},
 	})
 }

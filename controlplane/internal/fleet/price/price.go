@@ -12,10 +12,12 @@ import (
 // Most is the highest price, in minor units.
 const Most = 1_000_000_000_000
 
-// Price is what one GPU of a SKU, or a machine without GPUs, costs for one hour.
+// Price is what one GPU of a SKU, or a machine without GPUs, costs for one hour: while
+// somebody holds the machine, or while it is reserved and not used.
 type Price struct {
 	ID       id.Price
 	SKU      string
+	Meter    string
 	Currency string
 	Minor    int64
 	From     time.Time
@@ -33,6 +35,7 @@ const Notice = 24 * time.Hour
 // Offer is a price to set.
 type Offer struct {
 	SKU      string
+	Meter    string // empty: Held
 	Currency string
 	Minor    int64
 	From     *time.Time // nil: now
@@ -47,6 +50,9 @@ func (o Offer) check() error {
 	}
 	if !currency.Known(o.Currency) {
 		add("currency", "must be the code of a currency, such as USD")
+	}
+	if o.Meter != Held && o.Meter != Reserved {
+		add("meter", "must be held or reserved")
 	}
 	if o.Minor < 0 || o.Minor > Most {
 		add("price_minor", "must be 0 to %d", int64(Most))

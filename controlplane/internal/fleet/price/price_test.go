@@ -63,7 +63,7 @@ func (w *world) list(tb testing.TB, query string) (items []price.View) {
 
 func (w *world) inForce(tb testing.TB, of, currency string) int64 {
 	tb.Helper()
-	p, ok, err := price.InForce(tb.Context(), w.db, of, currency)
+	p, ok, err := price.InForce(tb.Context(), w.db, of, price.Held, currency)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestAPriceIsInForceInItsOwnTransaction(t *testing.T) {
 		if _, err := price.Put(ctx, tx, price.Offer{SKU: h200, Currency: "USD", Minor: 7}); err != nil {
 			return err
 		}
-		p, ok, err := price.InForce(ctx, tx, h200, "USD")
+		p, ok, err := price.InForce(ctx, tx, h200, price.Held, "USD")
 		if !ok || p.Minor != 7 {
 			t.Errorf("%+v", p)
 		}

@@ -15,15 +15,16 @@ import (
 
 func from(r pricedb.SkuPrice) Price {
 	return Price{
-		ID: r.ID, SKU: r.SkuID, Currency: r.Currency, Minor: r.PriceMinor, From: r.ValidFrom, Reason: r.Reason,
-		SetAt: r.SetAt, SetBy: r.SetBy,
+		ID: r.ID, SKU: r.SkuID, Meter: r.Meter, Currency: r.Currency, Minor: r.PriceMinor, From: r.ValidFrom,
+		Reason: r.Reason,
+		SetAt:  r.SetAt, SetBy: r.SetBy,
 	}
 }
 
-// InForce is the price of a SKU in a currency now, through a pool or a transaction;
-// false: there is none.
-func InForce(ctx context.Context, db pricedb.DBTX, sku, currency string) (Price, bool, error) {
-	row, err := pricedb.New(db).InForce(ctx, pricedb.InForceParams{SkuID: sku, Currency: currency})
+// InForce is the price of a SKU by a meter in a currency now, through a pool or a
+// transaction; false: there is none.
+func InForce(ctx context.Context, db pricedb.DBTX, sku, meter, currency string) (Price, bool, error) {
+	row, err := pricedb.New(db).InForce(ctx, pricedb.InForceParams{SkuID: sku, Meter: meter, Currency: currency})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Price{}, false, nil
 	}
@@ -43,8 +44,11 @@ type Span struct {
 	Minor int64
 }
 
-// Held is the meter of time in which a machine is held.
-const Held = "held"
+// The meters that prices are for.
+const (
+	Held     = "held"     // time in which a machine is held
+	Reserved = "reserved" // time in which a machine is reserved, and not used
+)
 
 // Spans reads the list of a SKU and a meter, in the order of its times, with the prices
 // that are to come.
@@ -64,15 +68,16 @@ func Spans(ctx context.Context, db pricedb.DBTX, sku, meter, currency string) ([
 type position struct {
 	SKU      string    `json:"sku"`
 	Currency string    `json:"currency"`
+	Meter    string    `json:"meter,omitempty"`
 	From     time.Time `json:"from"`
 }
 
 // List lists the prices of a SKU or of all (""), in a currency or in all (""), by
-// SKU and currency, the newest first.
+// SKU, currency and meter, the newest first.
 func (s *Service) List(ctx context.Context, sku, currency string, page postgres.Slice[position]) ([]Price, error) {
 	rows, err := pricedb.New(s.db).List(ctx, pricedb.ListParams{
 		Sku: sku, Currency: currency, AfterSku: page.After.SKU, AfterCurrency: page.After.Currency,
-		AfterFrom: page.After.From, PageSize: page.Limit,
+		AfterMeter: page.After.Meter, AfterFrom: page.After.From, PageSize: page.Limit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list prices: %w", err)

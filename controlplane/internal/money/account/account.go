@@ -158,3 +158,14 @@ func notPriced(sku, code string) error {
 		code).WithRemedy("rent another SKU, or ask the platform for a price: gpuaas billing prices set %s --currency %s", sku,
 		code)
 }
+
+func notPricedReserved(sku, code string) error {
+	return fault.New(fault.Conflict, "sku_not_priced", "the SKU %s has no price in %s for nodes that are reserved and not used",
+		sku, code).WithRemedy("set one (gpuaas billing prices set %s --currency %s --meter reserved), or reserve without charging",
+		sku, code)
+}
+
+func projectFree() error {
+	return fault.New(fault.Conflict, "project_free", "the project is free of charge: nothing that is reserved for it is charged").
+		WithRemedy("reserve without charging, or end that it is free: gpuaas billing account free")
+}

@@ -150,7 +150,7 @@ func (s *Service) terms(ctx context.Context, tx pgx.Tx, of Rented) (Terms, error
 	case err != nil:
 		return t, err
 	}
-	p, priced, err := price.InForce(ctx, tx, of.SKU, account.Currency)
+	p, priced, err := price.InForce(ctx, tx, of.SKU, price.Held, account.Currency)
 	if err == nil && !priced {
 		err = notPriced(of.SKU, account.Currency)
 	}
@@ -175,6 +175,36 @@ func (s *Service) terms(ctx context.Context, tx pgx.Tx, of Rented) (Terms, error
 	case !errors.Is(err, pgx.ErrNoRows):
 		return t, fmt.Errorf("read free project: %w", err)
 	}
+	return t, nil
+}
+
+// OfferReserved says on what terms nodes would be reserved now, for what is not used of
+// them. A free project is not charged, and neither is a SKU that has no such price.
+func (s *Service) OfferReserved(ctx context.Context, tx pgx.Tx, of Rented) (Terms, error) {
+	t := Terms{
+		Org: of.Org, Project: of.Project, SKU: of.SKU, Basis: Priced, Units: rating.Units(of.GPUs), Pricing: Fixed,
+	}
+	q := accountdb.New(tx)
+	row, err := q.Share(ctx, accountdb.ShareParams{OrgID: of.Org, Sku: of.SKU})
+	account, err := found(row.BillingAccount, err)
+	if err != nil {
+		return t, err
+	}
+	if !of.Project.IsZero() {
+		if _, err := q.FreeProject(ctx, of.Project); err == nil {
+			return t, projectFree()
+		} else if !errors.Is(err, pgx.ErrNoRows) {
+			return t, fmt.Errorf("read free project: %w", err)
+		}
+	}
+	p, priced, err := price.InForce(ctx, tx, of.SKU, price.Reserved, account.Currency)
+	if err == nil && !priced {
+		err = notPricedReserved(of.SKU, account.Currency)
+	}
+	if err != nil {
+		return t, err
+	}
+	t.Currency, t.Price, t.Minor, t.Paid, t.FrozenAt = account.Currency, p.ID, p.Minor, account.Paid, row.At
 	return t, nil
 }
 

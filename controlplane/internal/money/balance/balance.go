@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"time"
@@ -87,6 +88,7 @@ type Standing struct {
 	Held     int64     // what is set aside for first windows, beyond what was used of it
 	Burn     int64     // what an hour costs now, rounded up
 	Live     int64     // how many allocations cost something
+	Reserved int64     // how many reservations do
 	At       time.Time
 
 	rate    *big.Int // the exact cost of an hour, in ten-thousandths of a minor unit
@@ -176,15 +178,19 @@ func (s Standing) above(threshold int64, raised bool) int64 {
 	return threshold/100*int64(s.RearmPercent) + threshold%100*int64(s.RearmPercent)/100
 }
 
-// releases says whether allocations of the tenant are to be released now.
+// costs says whether anything goes on that costs something.
+func (s Standing) costs() bool { return s.Live > 0 || s.Reserved > 0 }
+
+// releases says whether what the tenant has is to be ended now: reservations, and
+// allocations.
 func (s Standing) releases() bool {
-	return s.Status == Depleted && s.Next() == Depleted && s.Live > 0 && !s.At.Before(s.Since.Add(s.Grace))
+	return s.Status == Depleted && s.Next() == Depleted && s.costs() && !s.At.Before(s.Since.Add(s.Grace))
 }
 
-// endsSooner says whether allocations will be released, at once or within the time of the
-// last warning, that were not to be released before, or not so soon.
+// endsSooner says whether something will be ended, at once or within the time of the last
+// warning, that was not to be ended before, or not so soon.
 func (s Standing) endsSooner(before Standing) bool {
-	if s.Live == 0 || s.Status != Depleted && s.Status != Pending {
+	if !s.costs() || s.Status != Depleted && s.Status != Pending {
 		return false
 	}
 	then := before.releasesAt()
@@ -208,10 +214,21 @@ func (s Standing) releasesAt() *time.Time {
 func (s Standing) wouldRelease() error {
 	left, _ := s.Left()
 	return fault.New(fault.Conflict, "limits_would_release",
-		"the tenant would have %s left, and its %d allocations would be released from %s on",
-		currency.Format(left, s.Currency), s.Live, s.releasesAt().Format("2006-01-02 15:04 UTC")).
+		"the tenant would have %s left, and its %s would be released from %s on",
+		currency.Format(left, s.Currency), s.ending(), s.releasesAt().Format("2006-01-02 15:04 UTC")).
 		WithRemedy("credit the tenant first, or give it a credit line or a grace period; if its allocations are to end, " +
 			"say so: release (gpuaas billing limit --release)")
+}
+
+// ending is what would be ended, in words.
+func (s Standing) ending() string {
+	switch {
+	case s.Reserved == 0:
+		return fmt.Sprintf("%d allocations", s.Live)
+	case s.Live == 0:
+		return fmt.Sprintf("%d reservations", s.Reserved)
+	}
+	return fmt.Sprintf("%d reservations and %d allocations", s.Reserved, s.Live)
 }
 
 // insufficient refuses what cannot be paid for its first window.

@@ -112,6 +112,12 @@ func (w *world) ReleaseUnpaid(ctx context.Context, tx pgx.Tx, of id.Allocation, 
 	return tag.RowsAffected() > 0, err
 }
 
+// EndUnpaid ends a reservation as the ordinary command does.
+func (w *world) EndUnpaid(ctx context.Context, tx pgx.Tx, of id.Reservation, _ string) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE reservations SET cancelled_at = $2 WHERE id = $1 AND cancelled_at IS NULL`, of, w.time())
+	return tag.RowsAffected() > 0, err
+}
+
 // limit says how far the tenant may go: prepaid, warned at ten hours and at two.
 func (w *world) limit(tb testing.TB, change func(*balance.Settings)) {
 	tb.Helper()

@@ -204,6 +204,9 @@ func (s *Service) settle(ctx context.Context, org id.Org) error {
 	if !now.releases() {
 		return nil
 	}
+	if goOn, err := s.endReservations(ctx, now); err != nil || !goOn {
+		return err
+	}
 	due, err := balancedb.New(s.db).Releasable(ctx, balancedb.ReleasableParams{OrgID: org, At: now.At})
 	if err != nil {
 		return fmt.Errorf("list what is released: %w", err)
@@ -226,11 +229,7 @@ const unpaid = "the balance of the tenant is used up"
 // release ends one allocation that cannot be paid, and records it. It says whether the
 // tenant still has nothing: what was paid meanwhile stops the releases.
 func (s *Service) release(ctx context.Context, org id.Org, of id.Allocation) (goOn bool, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		now, limited, err := s.locked(ctx, tx, org)
-		if goOn = limited && now.releases(); err != nil || !goOn {
-			return err
-		}
+	return s.end(ctx, org, func(ctx context.Context, tx pgx.Tx) error {
 		ended, err := s.cfg.Releases.ReleaseUnpaid(ctx, tx, of, unpaid)
 		if err != nil || !ended {
 			return err
@@ -244,6 +243,56 @@ func (s *Service) release(ctx context.Context, org id.Org, of id.Allocation) (go
 		}
 		released.Add(ctx, 1)
 		return nil
+	})
+}
+
+// endReservations ends what is reserved and cannot be paid, before anything that is used:
+// else each release would make a node that is reserved and not used.
+func (s *Service) endReservations(ctx context.Context, now Standing) (goOn bool, err error) {
+	due, err := balancedb.New(s.db).Endable(ctx, balancedb.EndableParams{OrgID: now.Org, At: now.At})
+	if err != nil {
+		return false, fmt.Errorf("list reservations that cannot be paid: %w", err)
+	}
+	var failed []error
+	for _, of := range due {
+		goOn, err := s.end(ctx, now.Org, func(ctx context.Context, tx pgx.Tx) error {
+			return s.endReservation(ctx, tx, now.Org, of)
+		})
+		if err != nil {
+			failed = append(failed, fmt.Errorf("end reservation %s: %w", of, err))
+		} else if !goOn {
+			return false, errors.Join(failed...)
+		}
+	}
+	return true, errors.Join(failed...)
+}
+
+func (s *Service) endReservation(ctx context.Context, tx pgx.Tx, org id.Org, of id.Reservation) error {
+	ended, err := s.cfg.Releases.EndUnpaid(ctx, tx, of, unpaid)
+	if err != nil || !ended {
+		return err
+	}
+	first, err := balancedb.New(tx).ReservationEnded(ctx, balancedb.ReservationEndedParams{
+		ReservationID: of, OrgID: org, Reason: unpaid,
+	})
+	if err != nil {
+		return fmt.Errorf("record end: %w", err)
+	}
+	if first == 0 {
+		return fmt.Errorf("reservation %s was ended for want of money before", of)
+	}
+	return nil
+}
+
+// end does something to a tenant that has nothing left, under the lock of its row; false:
+// it has something again.
+func (s *Service) end(ctx context.Context, org id.Org, do postgres.TxFunc) (goOn bool, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		now, limited, err := s.locked(ctx, tx, org)
+		if goOn = limited && now.releases(); err != nil || !goOn {
+			return err
+		}
+		return do(ctx, tx)
 	})
 	return goOn, err
 }
@@ -269,7 +318,7 @@ func warn(ctx context.Context, tx pgx.Tx, before Status, now Standing) error {
 		n := int64(lasts.Seconds())
 		payload.RunwaySeconds = &n
 	}
-	if now.Status == Depleted && now.Live > 0 {
+	if now.Status == Depleted && now.costs() {
 		at := now.Since.Add(now.Grace).UTC()
 		payload.ReleasesAt = &at
 	}

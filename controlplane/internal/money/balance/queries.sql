@@ -25,13 +25,13 @@ SELECT * FROM balances WHERE org_id = $1;
 -- What a tenant with an account has, uses and has set aside, in one statement: a charge that is booked meanwhile is seen whole or
 -- not at all. It is of the moment in which it is asked for, unless somebody says another one. OFFSET 0: what is computed of an
 -- allocation is computed once, and a hold is looked for only where it still counts.
-SELECT acc.currency, acc.created_at AS opened_at, now.at::timestamptz AS at, u.accrued_minor, u.held_minor, u.burn_minor, u.rate, u.live,
+SELECT acc.currency, acc.created_at AS opened_at, now.at::timestamptz AS at, (u.accrued + v.unused[1])::bigint AS accrued_minor, u.held_minor,
+    ceil((u.rate + v.unused[2]) / 10000)::bigint AS burn_minor, (u.rate + v.unused[2])::text AS rate, u.live, (v.unused[3])::bigint AS reserved,
     coalesce((SELECT l.balance_minor FROM ledger_balances l WHERE l.org_id = acc.org_id AND l.account = 'tenant'), 0)::bigint AS posted_minor
 FROM billing_accounts acc, LATERAL (SELECT coalesce(sqlc.narg(at)::timestamptz, statement_timestamp()) AS at OFFSET 0) AS now, LATERAL (
-    SELECT coalesce(sum(c.accrued), 0)::bigint AS accrued_minor,
+    SELECT coalesce(sum(c.accrued), 0) AS accrued,
         coalesce(sum(greatest(coalesce(c.hold, 0) - c.accrued, 0)) FILTER (WHERE c.live), 0)::bigint AS held_minor,
-        ceil(coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0) / 10000)::bigint AS burn_minor,
-        coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0)::text AS rate,
+        coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0) AS rate,
         count(*) FILTER (WHERE c.live AND c.rate > 0) AS live
     FROM (
         SELECT a.active_at, r.rate,
@@ -43,7 +43,8 @@ FROM billing_accounts acc, LATERAL (SELECT coalesce(sqlc.narg(at)::timestamptz, 
                 ELSE allocation_cost(t, a.active_at, r.until) - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id,
             LATERAL (SELECT allocation_rate(t, now.at) AS rate, least(coalesce(a.release_requested_at, now.at), now.at, a.expires_at) AS until OFFSET 0) AS r
-        WHERE m.org_id = acc.org_id AND m.closed_at IS NULL OFFSET 0) AS c) AS u
+        WHERE m.org_id = acc.org_id AND m.closed_at IS NULL OFFSET 0) AS c) AS u,
+    LATERAL (SELECT reserved_standing(acc.org_id, now.at) AS unused OFFSET 0) AS v
 WHERE acc.org_id = sqlc.arg(org_id);
 
 -- name: Standings :many
@@ -52,8 +53,9 @@ WHERE acc.org_id = sqlc.arg(org_id);
 WITH lists AS MATERIALIZED (
     SELECT p.sku_id, p.currency, p.begins, p.prices, p.bases FROM sku_price_lists p WHERE p.meter = 'held'
 )
-SELECT sqlc.embed(b), coalesce(u.accrued, 0)::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
-    ceil(coalesce(u.burn, 0) / 10000)::bigint AS burn_minor, coalesce(u.burn, 0)::text AS rate, coalesce(u.live, 0)::bigint AS live,
+SELECT sqlc.embed(b), (coalesce(u.accrued, 0) + r.unused[1])::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
+    ceil((coalesce(u.burn, 0) + r.unused[2]) / 10000)::bigint AS burn_minor, (coalesce(u.burn, 0) + r.unused[2])::text AS rate, coalesce(u.live, 0)::bigint AS live,
+    (r.unused[3])::bigint AS reserved,
     coalesce(l.balance_minor, 0)::bigint AS posted_minor
 FROM balances b LEFT JOIN ledger_balances l ON l.org_id = b.org_id AND l.account = 'tenant'
 LEFT JOIN (
@@ -79,6 +81,7 @@ LEFT JOIN (
                     ::numeric * t.paid_share * t.units AS rate OFFSET 0) AS r
         WHERE m.closed_at IS NULL) AS v
     GROUP BY v.org_id) AS u ON u.org_id = b.org_id
+    CROSS JOIN LATERAL (SELECT reserved_standing(b.org_id, sqlc.arg(at)::timestamptz) AS unused OFFSET 0) AS r
 WHERE b.credit_line_minor IS NOT NULL;
 
 -- name: Limited :many
@@ -94,6 +97,15 @@ WHERE a.org_id = sqlc.arg(org_id) AND a.status IN ('requested', 'provisioning', 
   AND allocation_rate(t, sqlc.arg(at)::timestamptz) > 0
 ORDER BY a.protected, a.created_at DESC, a.id DESC;
 
+-- name: Endable :many
+-- Reservations that cost a tenant something now, the newest first.
+SELECT t.reservation_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL AND reserved_rate(t, sqlc.arg(at)::timestamptz) > 0
+ORDER BY t.frozen_at DESC, t.reservation_id DESC;
+
+-- name: ReservationEnded :execrows
+INSERT INTO balance_reservation_ends (reservation_id, org_id, reason) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
+
 -- name: Released :execrows
 INSERT INTO balance_releases (allocation_id, org_id, reason) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
 
@@ -101,6 +113,9 @@ INSERT INTO balance_releases (allocation_id, org_id, reason) VALUES ($1, $2, $3)
 SELECT status::text AS status, count(*) AS balances FROM balances GROUP BY 1;
 
 -- name: Uncharged :one
--- For how many seconds the oldest time of an allocation waits to be charged; 0: none does.
-SELECT coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(m.charged_until, a.active_at))), 0)::float8
-FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id WHERE m.closed_at IS NULL AND a.active_at IS NOT NULL;
+-- For how many seconds the oldest time of an allocation or a reservation waits to be charged; 0: none does.
+SELECT coalesce(greatest(extract(epoch FROM clock_timestamp() - least(
+    (SELECT min(coalesce(m.charged_until, a.active_at)) FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
+     WHERE m.closed_at IS NULL AND a.active_at IS NOT NULL),
+    (SELECT min(coalesce(m.charged_until, t.starts_at)) FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+     WHERE m.closed_at IS NULL))), 0), 0)::float8;

@@ -12,11 +12,13 @@ import (
 	"gpuaas/controlplane/internal/money/balance/internal/balancedb"
 )
 
-// Releases ends allocations; allocation.Service does.
+// Releases ends allocations and reservations; allocation.Service does.
 type Releases interface {
 	// ReleaseUnpaid ends an allocation by the ordinary command, in a transaction of the
 	// caller. It says whether there was something to end.
 	ReleaseUnpaid(ctx context.Context, tx pgx.Tx, of id.Allocation, reason string) (bool, error)
+	// EndUnpaid does the same to a reservation; reservation.Service does.
+	EndUnpaid(ctx context.Context, tx pgx.Tx, of id.Reservation, reason string) (bool, error)
 }
 
 // Charges books what was used; metering.Service does.

@@ -61,8 +61,8 @@ func (s *Service) look(ctx context.Context, q *balancedb.Queries, org id.Org) (S
 		now = from(row)
 	}
 	now.Currency, now.At = seen.Currency, seen.At
-	now.Posted, now.Accrued, now.Held, now.Burn, now.Live = seen.PostedMinor, seen.AccruedMinor, seen.HeldMinor,
-		seen.BurnMinor, seen.Live
+	now.Posted, now.Accrued, now.Held, now.Burn = seen.PostedMinor, seen.AccruedMinor, seen.HeldMinor, seen.BurnMinor
+	now.Live, now.Reserved = seen.Live, seen.Reserved
 	now.rate, err = exactly(seen.Rate)
 	return now, err
 }
@@ -90,8 +90,9 @@ func (s *Service) standings(ctx context.Context) ([]Standing, error) {
 	out := make([]Standing, len(rows))
 	for i, r := range rows {
 		out[i] = from(r.Balance)
-		out[i].At, out[i].Posted, out[i].Accrued, out[i].Held, out[i].Burn, out[i].Live = at, r.PostedMinor, r.AccruedMinor,
-			r.HeldMinor, r.BurnMinor, r.Live
+		out[i].At, out[i].Posted, out[i].Accrued, out[i].Held, out[i].Burn = at, r.PostedMinor, r.AccruedMinor, r.HeldMinor,
+			r.BurnMinor
+		out[i].Live, out[i].Reserved = r.Live, r.Reserved
 		if out[i].rate, err = exactly(r.Rate); err != nil {
 			return nil, err
 		}

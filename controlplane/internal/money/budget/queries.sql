@@ -35,7 +35,7 @@ SELECT * FROM project_budgets WHERE project_id = $1 AND hard_stop FOR NO KEY UPD
 -- name: Spent :many
 -- What projects with budgets have spent in a period until a moment, what their first windows set aside beyond that, and what all
 -- of it comes to at the end of the period, as things are. It is computed from the rows that charges are made of: a meter that is
--- closed until where it charged, an open one until the moment or its end. What was given back or corrected of charges of the
+-- closed until where it charged, an open one until the moment or its end. So are reservations of the project. What was given back or corrected of charges of the
 -- period is taken off.
 WITH RECURSIVE budgets AS (
     SELECT b.project_id, b.org_id FROM project_budgets b WHERE b.project_id = ANY (sqlc.arg(projects)::uuid[])
@@ -61,6 +61,15 @@ WITH RECURSIVE budgets AS (
             JOIN allocations a ON a.id = m.allocation_id
         WHERE m.org_id IN (SELECT x.org_id FROM budgets x) AND (m.closed_at IS NULL OR m.closed_at >= sqlc.arg(period_start)::timestamptz)) AS c
     GROUP BY c.project_id
+), unused AS (
+    SELECT t.project_id, sum(c.spent) AS spent, sum(c.spent + div(c.rate * c.left, 36000000)) AS forecast
+    FROM budgets b JOIN reservation_terms t ON t.project_id = b.project_id
+        JOIN reservation_meters m ON m.reservation_id = t.reservation_id, LATERAL (
+        SELECT reserved_cost(t, reserved_until(t, sqlc.arg(at)::timestamptz)) - reserved_cost(t, reserved_until(t, sqlc.arg(period_start)::timestamptz)) AS spent,
+            reserved_rate(t, sqlc.arg(at)::timestamptz) AS rate,
+            greatest(extract(epoch FROM least(t.ends_at, sqlc.arg(period_end)::timestamptz) - sqlc.arg(at)::timestamptz), 0)::numeric AS left OFFSET 0) c
+    WHERE m.closed_at IS NULL OR m.closed_at >= sqlc.arg(period_start)::timestamptz
+    GROUP BY t.project_id
 ), up AS (
     SELECT c.id, c.corrects_entry_id AS of_entry FROM ledger_entries c
     WHERE c.kind = 'correction' AND c.org_id IN (SELECT x.org_id FROM budgets x) AND c.period >= sqlc.arg(period_start)::timestamptz
@@ -72,16 +81,18 @@ WITH RECURSIVE budgets AS (
     SELECT r.id, r.id FROM ledger_entries r
     WHERE r.kind = 'relief' AND r.org_id IN (SELECT x.org_id FROM budgets x) AND r.period >= sqlc.arg(period_start)::timestamptz
 ), back AS (
-    SELECT t.project_id, sum(p.amount_minor) AS minor
+    SELECT b.project_id, sum(p.amount_minor) AS minor
     FROM about JOIN ledger_entries e ON e.id = about.of_entry AND e.kind IN ('usage', 'relief')
         JOIN ledger_postings p ON p.entry_id = about.id AND p.account = 'tenant'
-        JOIN allocation_terms t ON t.allocation_id = e.allocation_id JOIN budgets b ON b.project_id = t.project_id
+        LEFT JOIN allocation_terms t ON t.allocation_id = e.allocation_id
+        LEFT JOIN reservation_terms r ON r.reservation_id = e.reservation_id
+        JOIN budgets b ON b.project_id = coalesce(t.project_id, r.project_id)
     WHERE e.window_start >= sqlc.arg(period_start)::timestamptz AND e.window_start < sqlc.arg(period_end)::timestamptz
-    GROUP BY t.project_id
+    GROUP BY b.project_id
 )
-SELECT b.project_id, (coalesce(u.spent, 0) - coalesce(k.minor, 0))::bigint AS spent_minor, coalesce(u.aside, 0)::bigint AS aside_minor,
-    (coalesce(u.forecast, 0) - coalesce(k.minor, 0))::bigint AS forecast_minor
-FROM budgets b LEFT JOIN used u ON u.project_id = b.project_id LEFT JOIN back k ON k.project_id = b.project_id;
+SELECT b.project_id, (coalesce(u.spent, 0) + coalesce(n.spent, 0) - coalesce(k.minor, 0))::bigint AS spent_minor, coalesce(u.aside, 0)::bigint AS aside_minor,
+    (coalesce(u.forecast, 0) + coalesce(n.forecast, 0) - coalesce(k.minor, 0))::bigint AS forecast_minor
+FROM budgets b LEFT JOIN used u ON u.project_id = b.project_id LEFT JOIN unused n ON n.project_id = b.project_id LEFT JOIN back k ON k.project_id = b.project_id;
 
 -- name: Told :many
 -- What was told in a period.

@@ -39,6 +39,7 @@ type View struct {
 	Reference       string          `json:"reference,omitempty" doc:"What names it elsewhere."`
 	Reason          string          `json:"reason"`
 	AllocationID    *id.Allocation  `json:"allocation_id,omitempty" doc:"The allocation that is charged."`
+	ReservationID   *id.Reservation `json:"reservation_id,omitempty" doc:"The reservation that is charged, for nodes of it that are not used."`
 	WindowStart     *time.Time      `json:"window_start,omitempty" doc:"Beginning of the time that is charged."`
 	WindowEnd       *time.Time      `json:"window_end,omitempty" doc:"Its end, which does not belong to it."`
 	CorrectsEntryID *id.LedgerEntry `json:"corrects_entry_id,omitempty" doc:"The entry that it corrects."`
@@ -61,7 +62,12 @@ func show(e Entry) View {
 	}
 	if w := e.Window; w != nil {
 		start, end := w.Start.UTC(), w.End.UTC()
-		v.AllocationID, v.WindowStart, v.WindowEnd = &w.Allocation, &start, &end
+		v.WindowStart, v.WindowEnd = &start, &end
+		if w.Reservation.IsZero() {
+			v.AllocationID = &w.Allocation
+		} else {
+			v.ReservationID = &w.Reservation
+		}
 	}
 	if !e.Corrects.IsZero() {
 		v.CorrectsEntryID = &e.Corrects

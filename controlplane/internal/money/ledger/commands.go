@@ -19,6 +19,7 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/price"
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/ledger/internal/ledgerdb"
 )
@@ -176,7 +177,7 @@ func once(ctx context.Context, q *ledgerdb.Queries, of id.LedgerEntry) error {
 		return fmt.Errorf("read what is corrected in the end: %w", err)
 	}
 	w := from(root.LedgerEntry).Window
-	if w == nil {
+	if w == nil || w.Allocation.IsZero() { // nothing is given back of what is reserved but by corrections
 		return nil
 	}
 	if err := q.LockMeter(ctx, ledgerdb.LockMeterParams{AllocationID: w.Allocation, Meter: w.Meter}); err != nil {
@@ -217,7 +218,8 @@ func Book(ctx context.Context, tx pgx.Tx, e Entry) (Entry, error) {
 		Reason: e.Reason, CorrectsEntryID: e.Corrects, MadeBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx),
 	}
 	if w := e.Window; w != nil {
-		row.AllocationID, row.Meter, row.WindowStart, row.WindowEnd = w.Allocation, &w.Meter, &w.Start, &w.End
+		row.AllocationID, row.ReservationID = w.Allocation, w.Reservation
+		row.Meter, row.WindowStart, row.WindowEnd = &w.Meter, &w.Start, &w.End
 	}
 	booked, err := q.Insert(ctx, row)
 	if err != nil {
@@ -256,6 +258,17 @@ func Charge(
 ) (Entry, error) {
 	return Book(ctx, tx, Entry{
 		Org: org, Currency: currency, Kind: Usage, Reason: "use of an allocation", Window: &w,
+		Postings: move(Tenant, Revenue, minor),
+	})
+}
+
+// ChargeReserved books what a window of a reservation costs.
+func ChargeReserved(
+	ctx context.Context, tx pgx.Tx, org id.Org, currency string, w Window, minor int64,
+) (Entry, error) {
+	w.Meter = price.Reserved
+	return Book(ctx, tx, Entry{
+		Org: org, Currency: currency, Kind: Usage, Reason: "nodes that are reserved and not used", Window: &w,
 		Postings: move(Tenant, Revenue, minor),
 	})
 }

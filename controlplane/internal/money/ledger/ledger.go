@@ -42,11 +42,12 @@ type Posting struct {
 	Minor int64
 }
 
-// Window is the time on an allocation that an entry is about.
+// Window is the time on an allocation, or of a reservation, that an entry is about.
 type Window struct {
-	Allocation id.Allocation
-	Meter      string
-	Start, End time.Time
+	Allocation  id.Allocation
+	Reservation id.Reservation // of nodes that are reserved and not used; then there is no allocation
+	Meter       string
+	Start, End  time.Time
 }
 
 // Entry is one movement of money.

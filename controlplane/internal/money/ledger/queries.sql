@@ -1,7 +1,7 @@
 -- name: Insert :one
 INSERT INTO ledger_entries (id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end,
-    corrects_entry_id, made_by, correlation_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING *;
+    corrects_entry_id, made_by, correlation_id, reservation_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
 
 -- name: Post :exec
 INSERT INTO ledger_postings (entry_id, account, org_id, currency, amount_minor) VALUES ($1, $2, $3, $4, $5);

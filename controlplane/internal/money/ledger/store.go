@@ -16,7 +16,9 @@ func from(r ledgerdb.LedgerEntry) Entry {
 		Corrects: r.CorrectsEntryID, MadeBy: r.MadeBy, BookedAt: r.BookedAt,
 	}
 	if r.Meter != nil && r.WindowStart != nil && r.WindowEnd != nil {
-		e.Window = &Window{Allocation: r.AllocationID, Meter: *r.Meter, Start: *r.WindowStart, End: *r.WindowEnd}
+		e.Window = &Window{
+			Allocation: r.AllocationID, Reservation: r.ReservationID, Meter: *r.Meter, Start: *r.WindowStart, End: *r.WindowEnd,
+		}
 	}
 	return e
 }

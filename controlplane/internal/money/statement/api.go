@@ -59,8 +59,10 @@ type UsageLine struct {
 	Allocations      int64       `json:"allocations" doc:"How many allocations it is about."`
 	Seconds          int64       `json:"seconds" doc:"How long they were held, together."`
 	UnitSeconds      int64       `json:"unit_seconds" doc:"The same times their units: GPUs, or one for a machine without."`
-	CostMinor        int64       `json:"cost_minor" doc:"What that costs, in minor units, with what is not charged yet."`
+	CostMinor        int64       `json:"cost_minor" doc:"What that costs, in minor units, with what is not charged yet, and with nodes that were reserved and not used."`
 	NotChargedMinor  int64       `json:"not_charged_minor" doc:"What of it is not charged yet."`
+	UnusedMinor      int64       `json:"unused_minor,omitempty" doc:"What of the cost is for nodes that were reserved and not used. They belong to no node, nobody and no label; what is reserved for a whole tenant belongs to no project."`
+	UnusedSeconds    int64       `json:"unused_node_seconds,omitempty" doc:"How long such nodes were not used, together."`
 	ReliefMinor      int64       `json:"relief_minor" doc:"What was given back because nodes could not be used."`
 	CorrectionsMinor int64       `json:"corrections_minor" doc:"What corrections gave back; negative: what they charged."`
 	NetMinor         int64       `json:"net_minor" doc:"The cost less what was given back."`
@@ -79,6 +81,7 @@ func showLine(g Group) UsageLine {
 		NodeID: given(g.Node), Hostname: g.Hostname, RequestedBy: g.User, RequestedByName: g.UserName, Label: g.Label,
 		Currency: g.Currency, Allocations: g.Allocations, Seconds: g.Seconds, UnitSeconds: g.UnitSeconds, CostMinor: g.Cost,
 		NotChargedMinor: g.NotCharged, ReliefMinor: g.Relief, CorrectionsMinor: g.Mend, NetMinor: g.Net(),
+		UnusedMinor: g.Unused, UnusedSeconds: g.UnusedSeconds,
 	}
 	if !g.Day.IsZero() {
 		v.Day = g.Day.Format(time.DateOnly)

@@ -47,11 +47,12 @@ func unmetered(basis account.Basis) string {
 
 // Disagreement is one place where the ledger is not what it should be.
 type Disagreement struct {
-	OrgID        id.Org         `json:"org_id" doc:"Id of the tenant."`
-	AllocationID *id.Allocation `json:"allocation_id,omitempty" doc:"Id of the allocation. Left out: it is about the balance of the tenant."`
-	Message      string         `json:"message" doc:"What disagrees."`
-	WantMinor    int64          `json:"want_minor" doc:"What it should be, in minor units."`
-	GotMinor     int64          `json:"got_minor" doc:"What it is."`
+	OrgID         id.Org          `json:"org_id" doc:"Id of the tenant."`
+	AllocationID  *id.Allocation  `json:"allocation_id,omitempty" doc:"Id of the allocation. Left out, as that of the reservation: it is about the balance of the tenant."`
+	ReservationID *id.Reservation `json:"reservation_id,omitempty" doc:"Id of the reservation, of nodes that are reserved and not used."`
+	Message       string          `json:"message" doc:"What disagrees."`
+	WantMinor     int64           `json:"want_minor" doc:"What it should be, in minor units."`
+	GotMinor      int64           `json:"got_minor" doc:"What it is."`
 }
 
 // charged is what an allocation was charged, by several accounts of it.
@@ -75,13 +76,16 @@ func (c charged) disagrees() (Disagreement, bool) {
 		}
 		d.WantMinor = want
 	}
-	switch {
-	case c.Ledger != d.WantMinor:
-		d.GotMinor, d.Message = c.Ledger, "the ledger has "+currency.Format(c.Ledger, c.Currency)+", rated are "+
-			currency.Format(d.WantMinor, c.Currency)
-	case c.Windows != d.WantMinor:
-		d.GotMinor, d.Message = c.Windows, "its windows have "+currency.Format(c.Windows, c.Currency)+", rated are "+
-			currency.Format(d.WantMinor, c.Currency)
+	return compared(d, c.Currency, c.Windows, c.Ledger)
+}
+
+// compared compares windows and ledger with what is rated.
+func compared(d Disagreement, code string, windows, ledger int64) (Disagreement, bool) {
+	switch rated := ", rated are " + currency.Format(d.WantMinor, code); {
+	case ledger != d.WantMinor:
+		d.GotMinor, d.Message = ledger, "the ledger has "+currency.Format(ledger, code)+rated
+	case windows != d.WantMinor:
+		d.GotMinor, d.Message = windows, "its windows have "+currency.Format(windows, code)+rated
 	default:
 		return d, false
 	}

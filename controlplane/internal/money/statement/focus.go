@@ -17,6 +17,7 @@ import (
 // begin with x_. The source is named in docs/billing-design.md.
 var FocusColumns = []string{
 	"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart",
+	"CapacityReservationId", "CapacityReservationStatus",
 	"ChargeCategory", "ChargeClass", "ChargeDescription", "ChargeFrequency", "ChargePeriodEnd", "ChargePeriodStart",
 	"ConsumedQuantity", "ConsumedUnit", "ContractedCost", "ContractedUnitPrice", "EffectiveCost", "HostProviderName",
 	"InvoiceDetailId", "InvoiceId", "InvoiceIssuerName", "ListCost", "ListUnitPrice", "PricingCategory",
@@ -80,7 +81,7 @@ func (d Document) Focus() ([]byte, error) {
 type focusRow map[string]string
 
 func (d Document) focusRows() ([]focusRow, error) {
-	rows := make([]focusRow, 0, len(d.Lines)+len(d.Reliefs)+len(d.Corrections))
+	rows := make([]focusRow, 0, len(d.Lines)+len(d.Reserved)+len(d.Reliefs)+len(d.Corrections))
 	of := map[string]Line{}
 	for _, l := range d.Lines {
 		of[l.AllocationID.String()] = l
@@ -94,11 +95,18 @@ func (d Document) focusRows() ([]focusRow, error) {
 		r.span(l.From, l.To)
 		r["ListCost"], r["PricingCategory"] = amount(l.ListMinor, d.Currency), "Standard"
 		r["ListUnitPrice"] = amount(l.PriceMinor, d.Currency)
-		r["ContractedUnitPrice"] = d.contracted(l)
+		r["ContractedUnitPrice"] = d.contracted(l.PriceMinor, l.PaidShare)
 		r["PricingQuantity"], r["PricingUnit"] = quotient(l.Seconds*int64(l.Units), 3600), focusUnit
 		r["ConsumedQuantity"], r["ConsumedUnit"] = r["PricingQuantity"], focusUnit
 		if l.Late { // FOCUS: what changes a month whose statement was issued
 			r["ChargeClass"], r["x_Late"] = focusCorrection, "true"
+		}
+		rows = append(rows, r)
+	}
+	for _, l := range d.Reserved {
+		r, err := d.focusReserved(l)
+		if err != nil {
+			return nil, err
 		}
 		rows = append(rows, r)
 	}
@@ -120,7 +128,7 @@ func (d Document) focusRows() ([]focusRow, error) {
 		if !m.ofCharges() {
 			continue
 		}
-		r, err := d.focusAbout(of, m.AllocationID.String())
+		r, err := d.focusCorrected(of, m)
 		if err != nil {
 			return nil, err
 		}
@@ -160,9 +168,9 @@ func (d Document) detailOf(l Line) string {
 }
 
 // contracted is the price of a unit for an hour after the discount.
-func (d Document) contracted(l Line) string {
+func (d Document) contracted(price int64, paid int32) string {
 	// The price has as many digits as the currency; a share of it in ten-thousandths has four more at most.
-	whole := new(big.Rat).Mul(decimal(amount(l.PriceMinor, d.Currency)), big.NewRat(int64(l.PaidShare), rating.Full))
+	whole := new(big.Rat).Mul(decimal(amount(price, d.Currency)), big.NewRat(int64(paid), rating.Full))
 	text := whole.FloatString(9)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
@@ -216,11 +224,9 @@ func (d Document) focusOf(l Line) (focusRow, error) {
 		r["SkuPriceId"] = l.PriceID.String()
 	}
 	r["x_NodeName"], r["x_RequestedBy"] = cell(l.Hostname), cell(l.RequestedByName)
-	details, err := json.Marshal(map[string]any{"x_Units": l.Units, "x_PaidShare": l.PaidShare})
-	if err != nil {
-		return nil, fmt.Errorf("encode details of price: %w", err)
+	if err := r.priced(l.Units, l.PaidShare); err != nil {
+		return nil, err
 	}
-	r["SkuPriceDetails"] = string(details)
 	if len(l.Labels) > 0 {
 		tags, err := json.Marshal(l.Labels)
 		if err != nil {
@@ -229,4 +235,14 @@ func (d Document) focusOf(l Line) (focusRow, error) {
 		r["Tags"] = string(tags)
 	}
 	return r, nil
+}
+
+// priced says how a price counts.
+func (r focusRow) priced(units, paid int32) error {
+	details, err := json.Marshal(map[string]any{"x_Units": units, "x_PaidShare": paid})
+	if err != nil {
+		return fmt.Errorf("encode details of price: %w", err)
+	}
+	r["SkuPriceDetails"] = string(details)
+	return nil
 }

@@ -25,7 +25,7 @@ var (
 	focusNeverNull = strings.Fields(`BilledCost BillingAccountId BillingCurrency BillingPeriodStart BillingPeriodEnd
 		ChargeCategory ChargePeriodStart ChargePeriodEnd ContractedCost EffectiveCost HostProviderName InvoiceIssuerName
 		ListCost ServiceCategory ServiceName ServiceProviderName`)
-	focusKnown = strings.Fields(`ChargeFrequency ConsumedQuantity ConsumedUnit ContractedUnitPrice InvoiceDetailId InvoiceId ListUnitPrice
+	focusKnown = strings.Fields(`CapacityReservationId CapacityReservationStatus ChargeFrequency ConsumedQuantity ConsumedUnit ContractedUnitPrice InvoiceDetailId InvoiceId ListUnitPrice
 		PricingCategory RegionId RegionName ResourceId ResourceName ResourceType ServiceSubcategory SkuId SkuMeter
 		SkuPriceDetails SkuPriceId SubAccountId SubAccountName Tags`)
 	focusTimes    = []string{"BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd"}

@@ -20,8 +20,25 @@ FROM allocation_terms t JOIN allocations a ON a.id = t.allocation_id
 WHERE (sqlc.narg(org_id)::uuid IS NULL OR t.org_id = sqlc.narg(org_id)) AND (sqlc.narg(project_id)::uuid IS NULL OR t.project_id = sqlc.narg(project_id))
   AND a.active_at < sqlc.arg(until)::timestamptz AND (a.release_requested_at IS NULL OR a.release_requested_at > sqlc.arg(since)::timestamptz);
 
+-- name: Unused :many
+-- Reservations that were charged at some moment of a time.
+SELECT t.reservation_id, t.org_id, o.slug AS tenant, t.project_id, coalesce(p.slug, '')::text AS project, t.sku_id, t.currency, t.units,
+    t.starts_at, reservation_end(t)::timestamptz AS ends_at, m.charged_until
+FROM reservation_terms t JOIN reservation_meters m ON m.reservation_id = t.reservation_id
+    JOIN organizations o ON o.id = t.org_id LEFT JOIN projects p ON p.id = t.project_id
+WHERE (sqlc.narg(org_id)::uuid IS NULL OR t.org_id = sqlc.narg(org_id)) AND (sqlc.narg(project_id)::uuid IS NULL OR t.project_id = sqlc.narg(project_id))
+  AND t.starts_at < sqlc.arg(until)::timestamptz AND reservation_end(t) > sqlc.arg(since)::timestamptz
+ORDER BY t.reservation_id;
+
+-- name: UnusedUntil :many
+-- What a reservation has come to until each of some moments.
+SELECT x.micros::bigint AS micros, reserved_cost(t, x.micros)::bigint AS cost_minor
+FROM reservation_terms t, unnest(sqlc.arg(moments)::timestamptz[]) WITH ORDINALITY AS at (moment, n),
+    LATERAL (SELECT reserved_until(t, at.moment) AS micros OFFSET 0) x
+WHERE t.reservation_id = sqlc.arg(reservation_id) ORDER BY at.n;
+
 -- name: Adjustments :many
--- What was given back of charges, and corrections of both, with the allocation and the time that they are about.
+-- What was given back of charges, and corrections of both, with the allocation or reservation and the time that they are about.
 WITH RECURSIVE up AS (
     SELECT c.id, c.corrects_entry_id AS of_entry FROM ledger_entries c
     WHERE c.kind = 'correction' AND (sqlc.narg(org_id)::uuid IS NULL OR c.org_id = sqlc.narg(org_id))
@@ -32,7 +49,7 @@ WITH RECURSIVE up AS (
     UNION ALL
     SELECT r.id, r.id FROM ledger_entries r WHERE r.kind = 'relief' AND (sqlc.narg(org_id)::uuid IS NULL OR r.org_id = sqlc.narg(org_id))
 )
-SELECT e.allocation_id, (about.id = about.of_entry)::boolean AS relief,
+SELECT e.allocation_id, e.reservation_id, (about.id = about.of_entry)::boolean AS relief,
     e.window_start::timestamptz AS window_start, e.window_end::timestamptz AS window_end, p.amount_minor
 FROM about JOIN ledger_entries e ON e.id = about.of_entry AND e.kind IN ('usage', 'relief')
     JOIN ledger_postings p ON p.entry_id = about.id AND p.account = 'tenant'
@@ -50,10 +67,13 @@ SELECT coalesce(greatest(0, extract(epoch FROM clock_timestamp() - min(open_sinc
 SELECT billing_period_close(sqlc.arg(org_id))::timestamptz;
 
 -- name: Uncharged :one
--- How many allocations are not charged until the end of a month.
-SELECT count(*) FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
-WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL AND a.active_at < sqlc.arg(until)::timestamptz
-  AND coalesce(m.charged_until, a.active_at) < sqlc.arg(until)::timestamptz;
+-- How many allocations and reservations are not charged until the end of a month.
+SELECT ((SELECT count(*) FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
+        WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL AND a.active_at < sqlc.arg(until)::timestamptz
+          AND coalesce(m.charged_until, a.active_at) < sqlc.arg(until)::timestamptz)
+    + (SELECT count(*) FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+        WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL
+          AND coalesce(m.charged_until, t.starts_at) < least(sqlc.arg(until)::timestamptz, reservation_end(t))))::bigint;
 
 -- name: Last :one
 SELECT number, closing_minor FROM billing_statements WHERE org_id = $1 ORDER BY number DESC LIMIT 1;
@@ -82,6 +102,23 @@ FROM usage_windows w JOIN usage_meters m ON m.allocation_id = w.allocation_id AN
 WHERE m.org_id = sqlc.arg(org_id) AND w.entry_id IS NULL AND w.ends_at > sqlc.arg(period)::timestamptz AND w.ends_at <= sqlc.arg(until)::timestamptz
 GROUP BY 1, 2, 3;
 
+-- name: ReservedIn :many
+-- What reservations were charged in the statement of a month, with the node-microseconds of that.
+SELECT t.reservation_id, t.project_id, coalesce(p.slug, '')::text AS project, t.sku_id, t.region_code, t.nodes, t.units, t.price_id, t.price_minor,
+    t.paid_share, w.late, w.since, w.until, w.since_micros, w.until_micros, w.amount_minor, w.entries,
+    (div(t.price_minor::numeric * 10000 * t.units * (w.until_micros / 1000000), 36000000)
+        - div(t.price_minor::numeric * 10000 * t.units * (w.since_micros / 1000000), 36000000))::bigint AS list_minor
+FROM (SELECT x.reservation_id, (e.id IS NOT NULL AND x.ends_at <= sqlc.arg(period)::timestamptz)::boolean AS late, min(x.starts_at)::timestamptz AS since,
+        max(x.ends_at)::timestamptz AS until, min(x.since_micros)::bigint AS since_micros, max(x.until_micros)::bigint AS until_micros,
+        sum(x.amount_minor)::bigint AS amount_minor, count(e.id) AS entries
+    FROM reservation_windows x JOIN reservation_meters m ON m.reservation_id = x.reservation_id LEFT JOIN ledger_entries e ON e.id = x.entry_id
+    WHERE m.org_id = sqlc.arg(org_id) AND (e.period = sqlc.arg(period)::timestamptz
+        OR e.id IS NULL AND x.ends_at > sqlc.arg(period)::timestamptz AND x.ends_at <= sqlc.arg(until)::timestamptz)
+    GROUP BY 1, 2) w
+    JOIN reservation_terms t ON t.reservation_id = w.reservation_id LEFT JOIN projects p ON p.id = t.project_id
+WHERE w.until_micros > w.since_micros
+ORDER BY t.starts_at, t.reservation_id, w.late DESC;
+
 -- name: OthersIn :many
 -- What else is in the statement of a month, with the entry that a correction goes back to.
 WITH RECURSIVE up AS (
@@ -90,7 +127,7 @@ WITH RECURSIVE up AS (
     UNION ALL
     SELECT up.id, e.corrects_entry_id FROM up JOIN ledger_entries e ON e.id = up.of_entry WHERE e.kind = 'correction'
 )
-SELECT sqlc.embed(e), p.amount_minor, coalesce(r.kind, '')::text AS of_kind, r.allocation_id AS of_allocation, r.window_start AS of_start,
+SELECT sqlc.embed(e), p.amount_minor, coalesce(r.kind, '')::text AS of_kind, r.allocation_id AS of_allocation, r.reservation_id AS of_reservation, r.window_start AS of_start,
     r.window_end AS of_end
 FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
     LEFT JOIN (up JOIN ledger_entries r ON r.id = up.of_entry AND r.kind <> 'correction') ON up.id = e.id
@@ -132,6 +169,16 @@ FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id JOIN allocation
         WHERE e.allocation_id = m.allocation_id AND e.meter = m.meter AND e.kind = 'usage') l
 WHERE (sqlc.narg(org_id)::uuid IS NULL OR m.org_id = sqlc.narg(org_id)) AND m.allocation_id > sqlc.arg(after)::uuid
 ORDER BY m.allocation_id LIMIT sqlc.arg(batch);
+
+-- name: ComparedReserved :many
+-- What reservations were charged: by the rule, by their windows, and by the ledger.
+SELECT t.reservation_id, t.org_id, t.currency, reserved_cost(t, reserved_micros(t, t.starts_at, coalesce(m.charged_until, t.starts_at)))::bigint AS rated_minor,
+    coalesce((SELECT sum(x.amount_minor) FROM reservation_windows x WHERE x.reservation_id = t.reservation_id), 0)::bigint AS windows_minor,
+    coalesce((SELECT -sum(p.amount_minor) FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+        WHERE e.reservation_id = t.reservation_id AND e.kind = 'usage'), 0)::bigint AS ledger_minor
+FROM reservation_terms t JOIN reservation_meters m ON m.reservation_id = t.reservation_id
+WHERE (sqlc.narg(org_id)::uuid IS NULL OR t.org_id = sqlc.narg(org_id)) AND t.reservation_id > sqlc.arg(after)::uuid
+ORDER BY t.reservation_id LIMIT sqlc.arg(batch);
 
 -- name: Balances :many
 -- Balances of tenants as they are kept, and as their postings and statements sum up.

@@ -74,6 +74,14 @@ func (d Document) CSV() ([]byte, error) {
 			"late": late(l.Late),
 		})
 	}
+	for _, l := range d.Reserved {
+		add(map[string]string{
+			"kind": "reserved", "project": l.Project, "sku": l.SKU, "from": moment(l.From), "to": moment(l.To),
+			"seconds": strconv.FormatInt(l.NodeSeconds, 10), "units": strconv.Itoa(int(l.Units)),
+			"unit_hour": money(l.PriceMinor), "paid_share": strconv.Itoa(int(l.PaidShare)), "amount": money(-l.UsageMinor),
+			"late": late(l.Late), "reference": l.ReservationID.String(), "reason": "nodes that are reserved and not used",
+		})
+	}
 	for _, r := range d.Reliefs {
 		add(map[string]string{
 			"kind": "relief", "allocation": r.AllocationID.String(), "from": moment(r.From), "to": moment(r.To),
@@ -146,10 +154,20 @@ var page = template.Must(template.New("statement").Funcs(template.FuncMap{
 <tr><td>{{.Project}}</td><td class="n">{{hours .Seconds}}</td><td class="n">{{money .UsageMinor $.Currency}}</td><td class="n">{{money .ReliefMinor $.Currency}}</td></tr>
 {{- end}}
 </table>
+{{- end}}
+{{- if .Lines}}
 <h2>Usage</h2>
 <table><tr><th>Project</th><th>Allocation</th><th>SKU</th><th>Node</th><th>From (UTC)</th><th>To (UTC)</th><th class="n">Hours</th><th class="n">Units</th><th class="n">Unit-hour</th><th class="n">Cost</th></tr>
 {{- range .Lines}}
 <tr><td>{{.Project}}</td><td>{{if .Name}}{{.Name}}<br>{{end}}{{.AllocationID}}{{if .Late}} <span class="late">late</span>{{end}}</td><td>{{.SKU}}</td><td>{{.Hostname}}</td><td>{{date .From}}</td><td>{{date .To}}</td><td class="n">{{hours .Seconds}}</td><td class="n">{{.Units}}</td><td class="n">{{money .PriceMinor $.Currency}}</td><td class="n">{{money .UsageMinor $.Currency}}{{if .FreeBecause}}<br>free: {{.FreeBecause}}{{end}}</td></tr>
+{{- end}}
+</table>
+{{- end}}
+{{- if .Reserved}}
+<h2>Reserved and not used</h2>
+<table><tr><th>Project</th><th>Reservation</th><th>SKU</th><th>From (UTC)</th><th>To (UTC)</th><th class="n">Nodes</th><th class="n">Node-hours not used</th><th class="n">Units</th><th class="n">Unit-hour</th><th class="n">Cost</th></tr>
+{{- range .Reserved}}
+<tr><td>{{if .Project}}{{.Project}}{{else}}all{{end}}</td><td>{{.ReservationID}}{{if .Late}} <span class="late">late</span>{{end}}</td><td>{{.SKU}}</td><td>{{date .From}}</td><td>{{date .To}}</td><td class="n">{{.Nodes}}</td><td class="n">{{hours .NodeSeconds}}</td><td class="n">{{.Units}}</td><td class="n">{{money .PriceMinor $.Currency}}</td><td class="n">{{money .UsageMinor $.Currency}}</td></tr>
 {{- end}}
 </table>
 {{- end}}

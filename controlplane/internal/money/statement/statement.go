@@ -29,31 +29,33 @@ type Statement struct {
 
 // Document is a statement as it was frozen. All amounts are minor units of its currency.
 type Document struct {
-	StatementID  id.Statement  `json:"statement_id" doc:"Id of the statement."`
-	Number       int32         `json:"number" doc:"Number of the statement; the tenant's are numbered without gaps."`
-	Label        string        `json:"label" doc:"Number with the tenant; it names the statement in the whole installation." example:"ACME-0007"`
-	Draft        bool          `json:"draft,omitempty" doc:"The month is open: nothing of this is frozen, and it has neither an id nor a number."`
-	Issuer       string        `json:"issuer" doc:"Who issued it."`
-	OrgID        id.Org        `json:"org_id" doc:"Id of the tenant."`
-	Tenant       string        `json:"tenant" doc:"Its slug."`
-	TenantName   string        `json:"tenant_name"`
-	Currency     string        `json:"currency" example:"USD"`
-	PeriodStart  time.Time     `json:"period_start" doc:"Beginning of the month, in UTC."`
-	PeriodEnd    time.Time     `json:"period_end" doc:"Its end, which does not belong to it."`
-	IssuedAt     time.Time     `json:"issued_at"`
-	OpeningMinor int64         `json:"opening_minor" doc:"What the tenant had left before, in minor units."`
-	UsageMinor   int64         `json:"usage_minor" doc:"What was charged for usage."`
-	ReliefMinor  int64         `json:"relief_minor" doc:"What was given back because nodes could not be used."`
-	MendedMinor  int64         `json:"corrections_minor" doc:"What corrections changed in the balance."`
-	MoneyInMinor int64         `json:"money_in_minor" doc:"What came in: credits and payments, less refunds."`
-	ClosingMinor int64         `json:"closing_minor" doc:"What the tenant has left then."`
-	Entries      int64         `json:"entries" doc:"How many entries of the ledger it has."`
-	LateEntries  int64         `json:"late_entries" doc:"How many of them belong to a time before, and were booked after its statement."`
-	Lines        []Line        `json:"lines" nullable:"false" doc:"What was used, by allocation."`
-	Reliefs      []ReliefLine  `json:"reliefs" nullable:"false" doc:"What was given back."`
-	Corrections  []MendLine    `json:"corrections" nullable:"false" doc:"What was corrected."`
-	MoneyIn      []MoneyLine   `json:"money_in" nullable:"false" doc:"What came in."`
-	Projects     []ProjectLine `json:"projects" nullable:"false" doc:"Usage and what was given back of it, by project."`
+	StatementID  id.Statement   `json:"statement_id" doc:"Id of the statement."`
+	Number       int32          `json:"number" doc:"Number of the statement; the tenant's are numbered without gaps."`
+	Label        string         `json:"label" doc:"Number with the tenant; it names the statement in the whole installation." example:"ACME-0007"`
+	Draft        bool           `json:"draft,omitempty" doc:"The month is open: nothing of this is frozen, and it has neither an id nor a number."`
+	Issuer       string         `json:"issuer" doc:"Who issued it."`
+	OrgID        id.Org         `json:"org_id" doc:"Id of the tenant."`
+	Tenant       string         `json:"tenant" doc:"Its slug."`
+	TenantName   string         `json:"tenant_name"`
+	Currency     string         `json:"currency" example:"USD"`
+	PeriodStart  time.Time      `json:"period_start" doc:"Beginning of the month, in UTC."`
+	PeriodEnd    time.Time      `json:"period_end" doc:"Its end, which does not belong to it."`
+	IssuedAt     time.Time      `json:"issued_at"`
+	OpeningMinor int64          `json:"opening_minor" doc:"What the tenant had left before, in minor units."`
+	UsageMinor   int64          `json:"usage_minor" doc:"What was charged for usage, and for nodes that were reserved and not used."`
+	UnusedMinor  int64          `json:"unused_minor,omitempty" doc:"What of that is for nodes that were reserved and not used."`
+	ReliefMinor  int64          `json:"relief_minor" doc:"What was given back because nodes could not be used."`
+	MendedMinor  int64          `json:"corrections_minor" doc:"What corrections changed in the balance."`
+	MoneyInMinor int64          `json:"money_in_minor" doc:"What came in: credits and payments, less refunds."`
+	ClosingMinor int64          `json:"closing_minor" doc:"What the tenant has left then."`
+	Entries      int64          `json:"entries" doc:"How many entries of the ledger it has."`
+	LateEntries  int64          `json:"late_entries" doc:"How many of them belong to a time before, and were booked after its statement."`
+	Lines        []Line         `json:"lines" nullable:"false" doc:"What was used, by allocation."`
+	Reserved     []ReservedLine `json:"reserved,omitempty" nullable:"false" doc:"What was reserved and not used, by reservation."`
+	Reliefs      []ReliefLine   `json:"reliefs" nullable:"false" doc:"What was given back."`
+	Corrections  []MendLine     `json:"corrections" nullable:"false" doc:"What was corrected."`
+	MoneyIn      []MoneyLine    `json:"money_in" nullable:"false" doc:"What came in."`
+	Projects     []ProjectLine  `json:"projects" nullable:"false" doc:"Usage and what was given back of it, by project. What is reserved for all projects of the tenant belongs to none."`
 }
 
 // Line is what one allocation was charged.
@@ -82,6 +84,26 @@ type Line struct {
 	Late            bool              `json:"late,omitempty" doc:"It belongs to a time before, whose statement was issued already."`
 }
 
+// ReservedLine is what one reservation was charged for nodes of it that were not used.
+type ReservedLine struct {
+	ReservationID id.Reservation `json:"reservation_id" doc:"Id of the reservation."`
+	ProjectID     *id.Project    `json:"project_id,omitempty" doc:"Id of the project. Left out: it is for all projects of the tenant."`
+	Project       string         `json:"project,omitempty" doc:"Its slug."`
+	SKU           string         `json:"sku"`
+	PriceID       id.Price       `json:"price_id" doc:"Id of the price."`
+	Region        string         `json:"region,omitempty" doc:"Left out: any."`
+	Nodes         int32          `json:"nodes" doc:"How many nodes are reserved."`
+	Units         int32          `json:"units" doc:"GPUs of a node; one for a node without."`
+	PriceMinor    int64          `json:"price_minor" doc:"Price of a unit for one hour."`
+	PaidShare     int32          `json:"paid_share" doc:"The share of it that is paid, in ten-thousandths."`
+	From          time.Time      `json:"from"`
+	To            time.Time      `json:"to" doc:"End of the time that is charged, which does not belong to it."`
+	NodeSeconds   int64          `json:"node_seconds" doc:"Seconds in which nodes were not used, times how many. What was lacking is not counted."`
+	ListMinor     int64          `json:"list_minor" doc:"What it would cost without a discount."`
+	UsageMinor    int64          `json:"usage_minor" doc:"What was charged."`
+	Late          bool           `json:"late,omitempty" doc:"It belongs to a time before, whose statement was issued already."`
+}
+
 // ReliefLine is what was given back of charges.
 type ReliefLine struct {
 	EntryID      id.LedgerEntry `json:"entry_id" doc:"Id of the entry of the ledger."`
@@ -95,19 +117,20 @@ type ReliefLine struct {
 
 // MendLine is a correction.
 type MendLine struct {
-	EntryID      id.LedgerEntry `json:"entry_id" doc:"Id of the entry of the ledger."`
-	CorrectsID   id.LedgerEntry `json:"corrects_entry_id" doc:"The entry that it corrects."`
-	Of           string         `json:"of" doc:"What was wrong in the end: usage, relief, or the kind of money that came in."`
-	AllocationID *id.Allocation `json:"allocation_id,omitempty" doc:"Id of the allocation, of usage and relief."`
-	From         *time.Time     `json:"from,omitempty" doc:"Beginning of the time that was charged wrongly."`
-	To           *time.Time     `json:"to,omitempty" doc:"Its end."`
-	Reason       string         `json:"reason"`
-	BookedAt     time.Time      `json:"booked_at"`
-	AmountMinor  int64          `json:"amount_minor" doc:"What it changes in the balance."`
+	EntryID       id.LedgerEntry  `json:"entry_id" doc:"Id of the entry of the ledger."`
+	CorrectsID    id.LedgerEntry  `json:"corrects_entry_id" doc:"The entry that it corrects."`
+	Of            string          `json:"of" doc:"What was wrong in the end: usage, relief, or the kind of money that came in."`
+	AllocationID  *id.Allocation  `json:"allocation_id,omitempty" doc:"Id of the allocation, of usage and relief."`
+	ReservationID *id.Reservation `json:"reservation_id,omitempty" doc:"Id of the reservation, of nodes that were reserved and not used."`
+	From          *time.Time      `json:"from,omitempty" doc:"Beginning of the time that was charged wrongly."`
+	To            *time.Time      `json:"to,omitempty" doc:"Its end."`
+	Reason        string          `json:"reason"`
+	BookedAt      time.Time       `json:"booked_at"`
+	AmountMinor   int64           `json:"amount_minor" doc:"What it changes in the balance."`
 }
 
 // ofCharges says whether a correction is about charges, and not about money that came in.
-func (m MendLine) ofCharges() bool { return m.AllocationID != nil }
+func (m MendLine) ofCharges() bool { return m.AllocationID != nil || m.ReservationID != nil }
 
 // MoneyLine is money that came in.
 type MoneyLine struct {
@@ -149,12 +172,21 @@ func (d *Document) sum() {
 	})
 	of := map[id.Allocation]*ProjectLine{}
 	projects := map[id.Project]*ProjectLine{}
-	for _, l := range d.Lines {
-		p := projects[l.ProjectID]
-		if p == nil {
-			p = &ProjectLine{ProjectID: l.ProjectID, Project: l.Project}
-			projects[l.ProjectID] = p
+	project := func(of id.Project, slug string) *ProjectLine {
+		if projects[of] == nil {
+			projects[of] = &ProjectLine{ProjectID: of, Project: slug}
 		}
+		return projects[of]
+	}
+	for _, l := range d.Reserved {
+		d.UsageMinor += l.UsageMinor
+		d.UnusedMinor += l.UsageMinor
+		if l.ProjectID != nil {
+			project(*l.ProjectID, l.Project).UsageMinor += l.UsageMinor
+		}
+	}
+	for _, l := range d.Lines {
+		p := project(l.ProjectID, l.Project)
 		of[l.AllocationID] = p
 		p.Seconds += l.Seconds * int64(l.Units)
 		p.UsageMinor += l.UsageMinor
@@ -218,7 +250,7 @@ func inTurn(month, open, now time.Time) error {
 }
 
 func notReady(n int64, until time.Time) error {
-	return fault.New(fault.Conflict, "period_not_charged", "%d allocations are not charged until %s yet", n,
+	return fault.New(fault.Conflict, "period_not_charged", "%d allocations or reservations are not charged until %s yet", n,
 		until.Format(time.RFC3339)).
 		WithRemedy("repeat it in an hour; if that stays so, workers say in their log what metering lacks")
 }

@@ -62,10 +62,15 @@ func (s *Service) Usage(ctx context.Context, q Question) (Report, error) {
 	adjustments := make([]Adjustment, len(rows))
 	for i, r := range rows {
 		adjustments[i] = Adjustment{
-			Allocation: r.AllocationID, Relief: r.Relief, From: r.WindowStart, To: r.WindowEnd, Minor: r.AmountMinor,
+			Allocation: r.AllocationID, Reservation: r.ReservationID, Relief: r.Relief, From: r.WindowStart, To: r.WindowEnd,
+			Minor: r.AmountMinor,
 		}
 	}
-	return report(q, now, stays, adjustments)
+	unused, err := s.readUnused(ctx, db, q, now)
+	if err != nil {
+		return Report{}, err
+	}
+	return report(q, now, stays, unused, adjustments)
 }
 
 func (s *Service) readStays(ctx context.Context, db *statementdb.Queries, of statementdb.StaysParams) ([]Stay, error) {

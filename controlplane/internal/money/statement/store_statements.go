@@ -33,6 +33,9 @@ func fill(ctx context.Context, tx pgx.Tx, d *Document) error {
 	if err := fillLines(ctx, q, account.NewLists(tx), d); err != nil {
 		return err
 	}
+	if err := fillReserved(ctx, q, d); err != nil {
+		return err
+	}
 	if err := fillOthers(ctx, q, d); err != nil {
 		return err
 	}
@@ -139,7 +142,8 @@ func fillOthers(ctx context.Context, q *statementdb.Queries, d *Document) error 
 		case e.Kind == "correction":
 			d.Corrections = append(d.Corrections, MendLine{
 				EntryID: e.ID, CorrectsID: e.CorrectsEntryID, Of: r.OfKind, AllocationID: given(r.OfAllocation),
-				From: inUTC(r.OfStart), To: inUTC(r.OfEnd), Reason: e.Reason, BookedAt: e.BookedAt.UTC(),
+				ReservationID: given(r.OfReservation), From: inUTC(r.OfStart), To: inUTC(r.OfEnd), Reason: e.Reason,
+				BookedAt:    e.BookedAt.UTC(),
 				AmountMinor: r.AmountMinor,
 			})
 		case e.WindowStart != nil && e.WindowEnd != nil:
@@ -240,73 +244,6 @@ func (s *Service) Open(ctx context.Context, org id.Org) (Document, error) {
 		return nil
 	})
 	return d, err
-}
-
-// compareAtOnce is how many allocations are compared at once.
-const compareAtOnce = 500
-
-// compare compares the ledger with rated usage, of one tenant or of all.
-func (s *Service) compare(ctx context.Context, org id.Org, alive func()) (Comparison, error) {
-	q := statementdb.New(s.db)
-	now, err := q.Now(ctx)
-	if err != nil {
-		return Comparison{}, fmt.Errorf("read clock: %w", err)
-	}
-	c := Comparison{At: now, Found: []Disagreement{}, Unmetered: []Unmetered{}}
-	for after := (id.Allocation{}); ; {
-		alive()
-		rows, err := q.Compared(ctx, statementdb.ComparedParams{
-			OrgID: optional(org), After: after.String(), Batch: compareAtOnce,
-		})
-		if err != nil {
-			return c, fmt.Errorf("compare charges: %w", err)
-		}
-		// Read after the charges: it has every price that they were made by.
-		lists := account.NewLists(s.db)
-		for _, r := range rows {
-			after = r.AllocationID
-			of := charged{
-				Org: r.OrgID, Allocation: r.AllocationID,
-				Active: r.ActiveAt, Until: r.ChargedUntil, Windows: r.WindowsMinor, Ledger: r.LedgerMinor,
-			}
-			if r.Currency != nil {
-				of.Currency = *r.Currency
-			}
-			if of.Terms, err = lists.Rating(ctx, account.Agreed{
-				Pricing: r.Pricing, SKU: r.SkuID, Currency: of.Currency, Minor: r.PriceMinor, Paid: r.PaidShare, Units: r.Units,
-			}); err != nil {
-				return c, err
-			}
-			c.note(of.disagrees())
-			c.Allocations++
-		}
-		if len(rows) < compareAtOnce {
-			break
-		}
-	}
-	tenants, err := q.Balances(ctx, optional(org))
-	if err != nil {
-		return c, fmt.Errorf("compare balances: %w", err)
-	}
-	for _, r := range tenants {
-		c.note(balances{
-			Org: r.OrgID, Currency: r.Currency, Kept: r.KeptMinor, Posted: r.PostedMinor, Stated: r.StatedMinor,
-			Closed: r.ClosedMinor,
-		}.disagree())
-		c.Tenants++
-	}
-	rows, err := q.NeverCharged(ctx, statementdb.NeverChargedParams{OrgID: optional(org), Most: mostFound})
-	if err != nil {
-		return c, fmt.Errorf("look for what is never charged: %w", err)
-	}
-	for _, r := range rows {
-		c.NeverCharged = r.Total
-		c.Unmetered = append(c.Unmetered, Unmetered{
-			OrgID: r.OrgID, AllocationID: r.ID, SKU: r.SkuID, ActiveAt: r.ActiveAt.UTC(),
-			Message: unmetered(account.Basis(r.Basis)),
-		})
-	}
-	return c, nil
 }
 
 // LastCheck is the last comparison of all tenants; false: there was none yet.

@@ -98,12 +98,29 @@ type Stay struct {
 	Charged        *time.Time // until when it is charged; nil: not at all
 }
 
+// Unused is what was reserved and not used in a time, with what that comes to until each
+// of some moments of it, in their order.
+type Unused struct {
+	Reservation  id.Reservation
+	Org          id.Org
+	Tenant       string
+	Project      id.Project // zero: it is for all projects of the tenant
+	ProjectSlug  string
+	SKU          string
+	Currency     string
+	Units        int32
+	Charged      time.Time // until when it is charged, within the time
+	Moments      []time.Time
+	Micros, Cost []int64 // node-microseconds and minor units until each moment
+}
+
 // Adjustment is what was given back of a charge, or a correction.
 type Adjustment struct {
-	Allocation id.Allocation
-	Relief     bool // otherwise a correction
-	From, To   time.Time
-	Minor      int64 // in the balance of the tenant
+	Allocation  id.Allocation
+	Reservation id.Reservation
+	Relief      bool // otherwise a correction
+	From, To    time.Time
+	Minor       int64 // in the balance of the tenant
 }
 
 // Group is a line of a report: what usage has in common, and its sums.
@@ -121,6 +138,7 @@ type Group struct {
 	Currency                       string
 	Seconds, UnitSeconds           int64
 	Cost, NotCharged, Relief, Mend int64 // in minor units; relief and corrections as they change the balance
+	Unused, UnusedSeconds          int64 // of the cost: for reserved nodes that were not used, and their seconds
 	Allocations                    int64
 }
 
@@ -148,7 +166,7 @@ type Report struct {
 }
 
 // report sums usage up.
-func report(q Question, now time.Time, stays []Stay, adjustments []Adjustment) (Report, error) {
+func report(q Question, now time.Time, stays []Stay, unused []Unused, adjustments []Adjustment) (Report, error) {
 	r := &sums{q: q, now: now, groups: map[key]*Group{}}
 	at := make(map[id.Allocation]*Stay, len(stays))
 	for i := range stays {
@@ -157,8 +175,14 @@ func report(q Question, now time.Time, stays []Stay, adjustments []Adjustment) (
 			return Report{}, err
 		}
 	}
+	reserved := make(map[id.Reservation]*Stay, len(unused))
+	for _, u := range unused {
+		s := u.stay()
+		reserved[u.Reservation] = &s
+		r.addUnused(u, &s)
+	}
 	for _, a := range adjustments {
-		if s := at[a.Allocation]; s != nil { // otherwise it is of another project
+		if s := cmp.Or(at[a.Allocation], reserved[a.Reservation]); s != nil { // otherwise it is of another project
 			r.adjust(s, a)
 		}
 	}
@@ -225,6 +249,26 @@ func (r *sums) add(s *Stay) error {
 		before = g
 		return nil
 	})
+}
+
+// stay is where what is not used belongs: to its tenant, project and SKU, and to no node
+// and nobody.
+func (u Unused) stay() Stay {
+	return Stay{
+		Org: u.Org, Tenant: u.Tenant, Project: u.Project, ProjectSlug: u.ProjectSlug, SKU: u.SKU, Currency: u.Currency,
+	}
+}
+
+func (r *sums) addUnused(u Unused, s *Stay) {
+	for i := 1; i < len(u.Moments); i++ {
+		g := r.group(s, u.Moments[i-1])
+		cost := u.Cost[i] - u.Cost[i-1]
+		g.Cost, g.Unused = g.Cost+cost, g.Unused+cost
+		g.UnusedSeconds += u.Micros[i]/microsPerSecond - u.Micros[i-1]/microsPerSecond
+		if !u.Moments[i-1].Before(u.Charged) {
+			g.NotCharged += cost
+		}
+	}
 }
 
 // adjust spreads what was given back over its time, so that parts sum to the whole.

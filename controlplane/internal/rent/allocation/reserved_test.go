@@ -22,7 +22,9 @@ func (w *world) reserver(tb testing.TB) context.Context {
 	return auth.With(tb.Context(), &auth.Principal{Kind: auth.KindUser, ID: "olga", Name: "Olga", Platform: auth.Operator})
 }
 
-func (w *world) reservations() *reservation.Service { return reservation.New(w.db, 90*time.Second) }
+func (w *world) reservations() *reservation.Service {
+	return reservation.New(w.db, 90*time.Second, nil)
+}
 
 // wish is a reservation of the tenant of the world for an hour.
 func (w *world) wish(nodes int32, of reservation.Selector) reservation.Wish {

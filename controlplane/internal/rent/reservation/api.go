@@ -38,11 +38,33 @@ type View struct {
 	EndsAt        time.Time         `json:"ends_at"`
 	Reason        string            `json:"reason,omitempty"`
 	Forced        bool              `json:"forced,omitempty" doc:"It was made although the fleet is too small for all that is reserved."`
+	Charge        *ChargeView       `json:"charge,omitempty" doc:"What its owner pays for nodes of it that it does not use. Left out: nothing is charged for it."`
 	CreatedAt     time.Time         `json:"created_at"`
 	CreatedBy     string            `json:"created_by,omitempty" doc:"Id of who made it; only for people with a role on the platform."`
 	CreatedByName string            `json:"created_by_name,omitempty"`
 	CancelledAt   *time.Time        `json:"cancelled_at,omitempty"`
 	CancelReason  string            `json:"cancel_reason,omitempty"`
+}
+
+// ChargeView is what nodes of a reservation cost that are not used, as the API shows it.
+type ChargeView struct {
+	Currency         string `json:"currency" example:"USD"`
+	PriceMinor       int64  `json:"price_minor" doc:"Price of a unit for one hour, in minor units, agreed when it was made."`
+	PaidShare        int32  `json:"paid_share" doc:"The share of it that is paid, in ten-thousandths."`
+	Units            int32  `json:"units" doc:"GPUs of a node; one for a node without."`
+	UnusedNodes      int64  `json:"unused_nodes" doc:"How many nodes are charged now: what is not used of it, less what it lacks."`
+	BurnMinorPerHour int64  `json:"burn_minor_per_hour" doc:"What an hour costs now, rounded up."`
+	CostMinor        int64  `json:"cost_minor" doc:"What it has cost until now, with what is not booked yet."`
+}
+
+func showCharge(c *Cost) *ChargeView {
+	if c == nil {
+		return nil
+	}
+	return &ChargeView{
+		Currency: c.Currency, PriceMinor: c.Minor, PaidShare: c.Paid, Units: c.Units, UnusedNodes: c.Unused,
+		BurnMinorPerHour: c.Hour, CostMinor: c.Until,
+	}
 }
 
 // forTenant is a selector as tenants may read it: without the words of operators, and
@@ -66,6 +88,7 @@ func show(ctx context.Context) func(Reservation) View {
 			Held: r.Usage.Held, ShortBy: r.short(), Region: r.Region, Rack: r.Rack, Pool: r.Pool, NodeLabels: r.Labels,
 			StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), Reason: r.Reason, Forced: r.Force,
 			CreatedAt: r.CreatedAt.UTC(), CancelledAt: r.CancelledAt, CancelReason: r.CancelReason,
+			Charge: showCharge(r.Cost),
 		}
 		if !r.Project.IsZero() {
 			v.ProjectID = &r.Project
@@ -91,11 +114,13 @@ type WishBody struct {
 	EndsAt     time.Time         `json:"ends_at"`
 	Reason     string            `json:"reason,omitempty" maxLength:"500" doc:"Why; the owner reads it."`
 	Force      bool              `json:"force,omitempty" doc:"Also if the fleet has too few nodes for all that is reserved."`
+	Charge     bool              `json:"charge,omitempty" doc:"The owner pays for nodes of it that it does not use, by the price of the SKU for reserved nodes as it is now. Only for people who may take money of tenants, and not with force. Left out: it costs nothing."`
 }
 
 func (b WishBody) wish() Wish {
 	w := Wish{
-		Owner: Owner{Org: b.OrgID}, SKU: b.SKU, Nodes: b.Nodes, EndsAt: b.EndsAt, Reason: b.Reason, Force: b.Force,
+		Owner: Owner{Org: b.OrgID}, SKU: b.SKU, Nodes: b.Nodes, EndsAt: b.EndsAt, Reason: b.Reason,
+		Force: b.Force, Charge: b.Charge,
 		Selector: Selector{Region: b.Region, Rack: b.Rack, Pool: b.Pool, Labels: b.NodeLabels},
 	}
 	if b.ProjectID != nil {
@@ -148,7 +173,8 @@ func (s *Service) Register(api *httpapi.API) {
 		ID: "create-reservation", Method: http.MethodPost, Path: root, Tag: tag, Status: http.StatusCreated,
 		Summary: "Keep nodes for a tenant or a project in a time window",
 		Description: "Nothing that is rented is taken away: nodes are kept as they become free (`short_by`). More than the " +
-			"fleet has at any time of the window is refused with `reservation_exceeds_fleet`, unless it is forced.",
+			"fleet has at any time of the window is refused with `reservation_exceeds_fleet`, unless it is forced. It costs " +
+			"nothing, unless it is made to be charged: then its owner pays for what it does not use.",
 		Access: httpapi.Platform(auth.ReservationManage),
 	}, func(ctx context.Context, in *struct{ Body WishBody }) (*httpapi.Plain[View], error) {
 		r, err := s.Create(ctx, in.Body.wish())

@@ -20,22 +20,50 @@ import (
 	"gpuaas/controlplane/internal/rent/reservation/internal/reservationdb"
 )
 
+// Charging agrees on what the owner of a reservation pays for nodes that it does not use.
+type Charging interface {
+	// Offer refuses what cannot be charged, or could not be paid. It says from when on the
+	// reservation can begin: until the transaction ends, nobody charges a later time.
+	Offer(ctx context.Context, tx pgx.Tx, w Wish, gpus int32) (from time.Time, err error)
+	// Freeze agrees on what was offered, in the transaction that makes the reservation.
+	Freeze(ctx context.Context, tx pgx.Tx, r Reservation, gpus int32) error
+	// Costs are those of reservations that are charged.
+	Costs(ctx context.Context, of []id.Reservation) (map[id.Reservation]Cost, error)
+}
+
 // Service holds the commands and queries of the package.
 type Service struct {
-	db    *postgres.DB
-	heard time.Duration
+	db       *postgres.DB
+	heard    time.Duration
+	charging Charging
 }
 
 // New makes the service. A node that was not heard of within that time is not free.
-// It connects to nothing.
-func New(db *postgres.DB, heardWithin time.Duration) *Service {
-	return &Service{db: db, heard: heardWithin}
+// Without charging nothing can be charged. It connects to nothing.
+func New(db *postgres.DB, heardWithin time.Duration, charging Charging) *Service {
+	return &Service{db: db, heard: heardWithin, charging: charging}
+}
+
+// mayCharge refuses to have something charged for people who may not take money of
+// tenants. Those who may reserve give away what nobody uses, and no more.
+func (s *Service) mayCharge(ctx context.Context) error {
+	if s.charging != nil && auth.From(ctx).Decide(auth.BillingManage, auth.Target{}) == auth.Allowed {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "insufficient_permissions",
+		"you may reserve nodes for a tenant, and not have them charged to it").
+		WithRemedy("leave charge out: it is then free of charge; or have somebody with billing:manage reserve them")
 }
 
 // Create keeps capacity for a tenant or a project. It refuses more than the fleet has
 // at any time of the window, unless it is forced.
 func (s *Service) Create(ctx context.Context, w Wish) (Reservation, error) {
 	var made Reservation
+	if w.Charge {
+		if err := s.mayCharge(ctx); err != nil {
+			return made, err
+		}
+	}
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := reservationdb.New(tx)
 		known, err := q.OwnerExists(ctx, reservationdb.OwnerExistsParams{OrgID: w.Org, ProjectID: textOf(w.Project)})
@@ -45,11 +73,21 @@ func (s *Service) Create(ctx context.Context, w Wish) (Reservation, error) {
 		if !known {
 			return noOwner()
 		}
-		if _, err := sku.Get(ctx, tx, w.SKU); err != nil {
+		of, err := sku.Get(ctx, tx, w.SKU)
+		if err != nil {
 			return err
 		}
 		if w, err = w.checked(time.Now()); err != nil {
 			return err
+		}
+		if w.Charge { // what is paid from is locked before the SKU, as by those who rent
+			from, err := s.charging.Offer(ctx, tx, w, of.GPUsTotal)
+			if err != nil {
+				return err
+			}
+			if w, err = w.checked(from); err != nil {
+				return err
+			}
 		}
 		if err := q.LockSKU(ctx, w.SKU); err != nil {
 			return fmt.Errorf("lock placement of %s: %w", w.SKU, err)
@@ -57,8 +95,14 @@ func (s *Service) Create(ctx context.Context, w Wish) (Reservation, error) {
 		if made, err = insert(ctx, q, w); err != nil {
 			return err
 		}
+		made.Charge = w.Charge
 		if !w.Force {
 			if err := affordable(ctx, q, made); err != nil {
+				return err
+			}
+		}
+		if w.Charge {
+			if err := s.charging.Freeze(ctx, tx, made, of.GPUsTotal); err != nil {
 				return err
 			}
 		}
@@ -142,8 +186,7 @@ func grantedAt(rows []reservationdb.OverlappingRow, r Reservation, at time.Time)
 func (s *Service) Cancel(ctx context.Context, of id.Reservation, reason string) (Reservation, error) {
 	var now Reservation
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		q := reservationdb.New(tx)
-		r, err := found(q.Lock(ctx, of))
+		r, err := found(reservationdb.New(tx).Lock(ctx, of))
 		if now = r; err != nil || r.State == Cancelled {
 			return err
 		}
@@ -152,17 +195,39 @@ func (s *Service) Cancel(ctx context.Context, of id.Reservation, reason string) 
 				r.EndsAt.UTC().Format(time.RFC3339)).
 				WithRemedy("nothing is kept for it any more; see which there are: gpuaas reservation list")
 		}
-		if now, err = found(q.Cancel(ctx, reservationdb.CancelParams{
-			ID: of, CancelledBy: auth.From(ctx).ID, CancelReason: reason,
-		})); err != nil {
-			return err
-		}
-		if err := tell(ctx, tx, "reservation.cancel", eventwire.ReservationCancelled, now, reason); err != nil {
-			return err
-		}
-		return postgres.Notify(ctx, tx, waiting, now.SKU)
+		now, err = cancel(ctx, tx, of, reason)
+		return err
 	})
-	return now, err
+	if err != nil {
+		return now, err
+	}
+	one := []Reservation{now}
+	err = s.price(ctx, one)
+	return one[0], err
+}
+
+// EndUnpaid ends a reservation that cannot be paid, in a transaction of the caller. It says
+// whether there was something to end.
+func (s *Service) EndUnpaid(ctx context.Context, tx pgx.Tx, of id.Reservation, reason string) (bool, error) {
+	r, err := found(reservationdb.New(tx).Lock(ctx, of))
+	if err != nil || r.State == Cancelled || r.State == Ended {
+		return false, err
+	}
+	_, err = cancel(ctx, tx, of, reason)
+	return err == nil, err
+}
+
+func cancel(ctx context.Context, tx pgx.Tx, of id.Reservation, reason string) (Reservation, error) {
+	now, err := found(reservationdb.New(tx).Cancel(ctx, reservationdb.CancelParams{
+		ID: of, CancelledBy: auth.From(ctx).ID, CancelReason: reason,
+	}))
+	if err != nil {
+		return now, err
+	}
+	if err := tell(ctx, tx, "reservation.cancel", eventwire.ReservationCancelled, now, reason); err != nil {
+		return now, err
+	}
+	return now, postgres.Notify(ctx, tx, waiting, now.SKU)
 }
 
 // waiting is the channel on which those who wait for nodes are told that there may be some.
@@ -175,6 +240,7 @@ func tell(ctx context.Context, tx pgx.Tx, action string, typ eventwire.Type, r R
 		Result: audit.Success, Reason: reason,
 		Metadata: map[string]any{
 			"sku": r.SKU, "nodes": r.Nodes, "starts_at": r.StartsAt, "ends_at": r.EndsAt, "forced": r.Force,
+			"charged": r.Charge,
 		},
 	}); err != nil {
 		return err

@@ -38,6 +38,7 @@ type Wish struct {
 	EndsAt   time.Time
 	Reason   string
 	Force    bool // also more than the fleet has
+	Charge   bool // the owner pays for what it does not use of it
 }
 
 // State is where a reservation is in its window. It follows from the time.
@@ -63,6 +64,18 @@ type Reservation struct {
 	CancelReason string
 	// Usage is how it is used now; zero unless it is active.
 	Usage Usage
+	// Cost is what was agreed for what is not used of it; nil: nothing is charged.
+	Cost *Cost
+}
+
+// Cost is what nodes of a reservation cost that are not used.
+type Cost struct {
+	Currency    string
+	Minor       int64 // of a unit of a node for an hour
+	Paid, Units int32 // the share of it that is paid, in ten-thousandths, and the GPUs of a node
+	Unused      int64 // how many nodes are charged now
+	Hour        int64 // what an hour costs now
+	Until       int64 // what it has cost until now
 }
 
 // Usage is how a reservation is used now. What is missing to its number is short.
@@ -102,6 +115,7 @@ func (w Wish) checked(now time.Time) (Wish, error) {
 	reject(w.Nodes >= 1 && w.Nodes <= mostNodes, "nodes", "must be 1 to %d", mostNodes)
 	reject(w.EndsAt.After(w.StartsAt), "ends_at", "must be in the future, and after starts_at")
 	reject(w.EndsAt.Sub(now) <= longest, "ends_at", "must be within three years")
+	reject(!w.Charge || !w.Force, "charge", "must not be given with force: nobody pays for nodes that there may never be")
 	reject(len(w.Labels) <= mostLabels, "labels", "must be at most %d", mostLabels)
 	for _, k := range slices.Sorted(maps.Keys(w.Labels)) {
 		reject(len(k) >= 1 && len(k) <= 63 && len(w.Labels[k]) <= 200, "labels",

@@ -225,7 +225,7 @@ func (s *Service) List(ctx context.Context, of Selection, page postgres.Slice[id
 			return nil, err
 		}
 	}
-	return out, s.measure(ctx, out)
+	return out, errors.Join(s.measure(ctx, out), s.price(ctx, out))
 }
 
 // Get reads a reservation that the caller may see.
@@ -239,8 +239,49 @@ func (s *Service) Get(ctx context.Context, of id.Reservation) (Reservation, erro
 		return Reservation{}, notFound()
 	}
 	one := []Reservation{r}
-	err = s.measure(ctx, one)
+	err = errors.Join(s.measure(ctx, one), s.price(ctx, one))
 	return one[0], err
+}
+
+// price says of each reservation what it costs.
+func (s *Service) price(ctx context.Context, all []Reservation) error {
+	if s.charging == nil {
+		return nil
+	}
+	ids := make([]id.Reservation, len(all))
+	for i, r := range all {
+		ids[i] = r.ID
+	}
+	costs, err := s.charging.Costs(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if c, charged := costs[all[i].ID]; charged {
+			all[i].Cost = &c
+		}
+	}
+	return nil
+}
+
+// Kept says how many free nodes are kept now for each reservation of a SKU that runs.
+func (s *Service) Kept(ctx context.Context, sku string) (map[id.Reservation]int64, error) {
+	parts, err := s.dealt(ctx, sku)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[id.Reservation]int64, len(parts))
+	for _, p := range parts {
+		out[p.ID] = int64(len(p.Held))
+	}
+	return out, nil
+}
+
+// dealt is how the nodes of a SKU are dealt now, whoever asks.
+func (s *Service) dealt(ctx context.Context, sku string) (Dealt, error) {
+	return Read(ctx, s.db, Asker{
+		SKU: sku, Labels: json.RawMessage("{}"), Capabilities: json.RawMessage("{}"), HeardSince: time.Now().Add(-s.heard),
+	})
 }
 
 // measure says of each reservation how it is used now.
@@ -254,11 +295,7 @@ func (s *Service) measure(ctx context.Context, all []Reservation) error {
 		parts, known := dealt[r.SKU]
 		if !known {
 			var err error
-			parts, err = Read(ctx, s.db, Asker{
-				SKU: r.SKU, Labels: json.RawMessage("{}"), Capabilities: json.RawMessage("{}"),
-				HeardSince: time.Now().Add(-s.heard),
-			})
-			if err != nil {
+			if parts, err = s.dealt(ctx, r.SKU); err != nil {
 				return err
 			}
 			dealt[r.SKU] = parts

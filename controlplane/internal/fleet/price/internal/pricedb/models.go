@@ -12,8 +12,9 @@ import (
 
 // The one home of prices; skus.price_minor is what somebody wrote there last, for releases that know no prices.
 type SkuPrice struct {
-	ID       id.Price
-	SkuID    string
+	ID    id.Price
+	SkuID string
+	// held: a node that somebody rents; reserved: a node that is reserved, and not used.
 	Meter    string
 	Currency string
 	// Of one GPU, or of a machine without GPUs, for one hour.

@@ -62,17 +62,18 @@ func (q *Queries) Followers(ctx context.Context, arg FollowersParams) (int64, er
 
 const inForce = `-- name: InForce :one
 SELECT id, sku_id, meter, currency, price_minor, valid_from, reason, set_at, set_by FROM sku_prices
-WHERE sku_id = $1 AND meter = 'held' AND currency = $2 AND valid_from <= statement_timestamp()
+WHERE sku_id = $1 AND meter = $2 AND currency = $3 AND valid_from <= statement_timestamp()
 ORDER BY valid_from DESC LIMIT 1
 `
 
 type InForceParams struct {
 	SkuID    string
+	Meter    string
 	Currency string
 }
 
 func (q *Queries) InForce(ctx context.Context, arg InForceParams) (SkuPrice, error) {
-	row := q.db.QueryRow(ctx, inForce, arg.SkuID, arg.Currency)
+	row := q.db.QueryRow(ctx, inForce, arg.SkuID, arg.Meter, arg.Currency)
 	var i SkuPrice
 	err := row.Scan(
 		&i.ID,
@@ -89,15 +90,16 @@ func (q *Queries) InForce(ctx context.Context, arg InForceParams) (SkuPrice, err
 }
 
 const insert = `-- name: Insert :one
-INSERT INTO sku_prices (id, sku_id, currency, price_minor, valid_from, reason, set_by)
-VALUES ($1, $2, $3, $4,
-    coalesce($5::timestamptz, clock_timestamp()), $6, $7)
+INSERT INTO sku_prices (id, sku_id, meter, currency, price_minor, valid_from, reason, set_by)
+VALUES ($1, $2, $3, $4, $5,
+    coalesce($6::timestamptz, clock_timestamp()), $7, $8)
 RETURNING id, sku_id, meter, currency, price_minor, valid_from, reason, set_at, set_by
 `
 
 type InsertParams struct {
 	ID         id.Price
 	SkuID      string
+	Meter      string
 	Currency   string
 	PriceMinor int64
 	ValidFrom  *time.Time
@@ -109,6 +111,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (SkuPrice, error
 	row := q.db.QueryRow(ctx, insert,
 		arg.ID,
 		arg.SkuID,
+		arg.Meter,
 		arg.Currency,
 		arg.PriceMinor,
 		arg.ValidFrom,
@@ -138,9 +141,10 @@ LEFT JOIN sku_prices n ON n.sku_id = p.sku_id AND n.meter = p.meter AND n.curren
     (SELECT min(m.valid_from) FROM sku_prices m
      WHERE m.sku_id = p.sku_id AND m.meter = p.meter AND m.currency = p.currency AND m.valid_from > p.valid_from)
 WHERE ($1::text = '' OR p.sku_id = $1) AND ($2::text = '' OR p.currency = $2)
-  AND ((p.sku_id, p.currency) > ($3::text, $4::text)
-    OR p.sku_id = $3::text AND p.currency = $4::text AND p.valid_from < $5::timestamptz)
-ORDER BY p.sku_id, p.currency, p.valid_from DESC LIMIT $6
+  AND ((p.sku_id, p.currency, p.meter) > ($3::text, $4::text, $5::text)
+    OR p.sku_id = $3::text AND p.currency = $4::text AND p.meter = $5::text
+        AND p.valid_from < $6::timestamptz)
+ORDER BY p.sku_id, p.currency, p.meter, p.valid_from DESC LIMIT $7
 `
 
 type ListParams struct {
@@ -148,6 +152,7 @@ type ListParams struct {
 	Currency      string
 	AfterSku      string
 	AfterCurrency string
+	AfterMeter    string
 	AfterFrom     time.Time
 	PageSize      int32
 }
@@ -158,13 +163,14 @@ type ListRow struct {
 	InForce    bool
 }
 
-// By SKU and currency, the newest first.
+// By SKU, currency and meter, the newest first.
 func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
 	rows, err := q.db.Query(ctx, list,
 		arg.Sku,
 		arg.Currency,
 		arg.AfterSku,
 		arg.AfterCurrency,
+		arg.AfterMeter,
 		arg.AfterFrom,
 		arg.PageSize,
 	)

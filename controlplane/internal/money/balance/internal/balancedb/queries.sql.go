@@ -41,6 +41,38 @@ func (q *Queries) Count(ctx context.Context) ([]CountRow, error) {
 	return items, nil
 }
 
+const endable = `-- name: Endable :many
+SELECT t.reservation_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+WHERE m.org_id = $1 AND m.closed_at IS NULL AND reserved_rate(t, $2::timestamptz) > 0
+ORDER BY t.frozen_at DESC, t.reservation_id DESC
+`
+
+type EndableParams struct {
+	OrgID id.Org
+	At    time.Time
+}
+
+// Reservations that cost a tenant something now, the newest first.
+func (q *Queries) Endable(ctx context.Context, arg EndableParams) ([]id.Reservation, error) {
+	rows, err := q.db.Query(ctx, endable, arg.OrgID, arg.At)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Reservation
+	for rows.Next() {
+		var reservation_id id.Reservation
+		if err := rows.Scan(&reservation_id); err != nil {
+			return nil, err
+		}
+		items = append(items, reservation_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const get = `-- name: Get :one
 SELECT org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent, grace_seconds, status, since, version, updated_at, updated_by, entered_rate FROM balances WHERE org_id = $1
 `
@@ -119,13 +151,13 @@ func (q *Queries) Lock(ctx context.Context, orgID id.Org) (id.Org, error) {
 }
 
 const look = `-- name: Look :one
-SELECT acc.currency, acc.created_at AS opened_at, now.at::timestamptz AS at, u.accrued_minor, u.held_minor, u.burn_minor, u.rate, u.live,
+SELECT acc.currency, acc.created_at AS opened_at, now.at::timestamptz AS at, (u.accrued + v.unused[1])::bigint AS accrued_minor, u.held_minor,
+    ceil((u.rate + v.unused[2]) / 10000)::bigint AS burn_minor, (u.rate + v.unused[2])::text AS rate, u.live, (v.unused[3])::bigint AS reserved,
     coalesce((SELECT l.balance_minor FROM ledger_balances l WHERE l.org_id = acc.org_id AND l.account = 'tenant'), 0)::bigint AS posted_minor
 FROM billing_accounts acc, LATERAL (SELECT coalesce($1::timestamptz, statement_timestamp()) AS at OFFSET 0) AS now, LATERAL (
-    SELECT coalesce(sum(c.accrued), 0)::bigint AS accrued_minor,
+    SELECT coalesce(sum(c.accrued), 0) AS accrued,
         coalesce(sum(greatest(coalesce(c.hold, 0) - c.accrued, 0)) FILTER (WHERE c.live), 0)::bigint AS held_minor,
-        ceil(coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0) / 10000)::bigint AS burn_minor,
-        coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0)::text AS rate,
+        coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0) AS rate,
         count(*) FILTER (WHERE c.live AND c.rate > 0) AS live
     FROM (
         SELECT a.active_at, r.rate,
@@ -137,7 +169,8 @@ FROM billing_accounts acc, LATERAL (SELECT coalesce($1::timestamptz, statement_t
                 ELSE allocation_cost(t, a.active_at, r.until) - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id,
             LATERAL (SELECT allocation_rate(t, now.at) AS rate, least(coalesce(a.release_requested_at, now.at), now.at, a.expires_at) AS until OFFSET 0) AS r
-        WHERE m.org_id = acc.org_id AND m.closed_at IS NULL OFFSET 0) AS c) AS u
+        WHERE m.org_id = acc.org_id AND m.closed_at IS NULL OFFSET 0) AS c) AS u,
+    LATERAL (SELECT reserved_standing(acc.org_id, now.at) AS unused OFFSET 0) AS v
 WHERE acc.org_id = $2
 `
 
@@ -155,6 +188,7 @@ type LookRow struct {
 	BurnMinor    int64
 	Rate         string
 	Live         int64
+	Reserved     int64
 	PostedMinor  int64
 }
 
@@ -173,6 +207,7 @@ func (q *Queries) Look(ctx context.Context, arg LookParams) (LookRow, error) {
 		&i.BurnMinor,
 		&i.Rate,
 		&i.Live,
+		&i.Reserved,
 		&i.PostedMinor,
 	)
 	return i, err
@@ -316,12 +351,31 @@ func (q *Queries) Released(ctx context.Context, arg ReleasedParams) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const reservationEnded = `-- name: ReservationEnded :execrows
+INSERT INTO balance_reservation_ends (reservation_id, org_id, reason) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+`
+
+type ReservationEndedParams struct {
+	ReservationID id.Reservation
+	OrgID         id.Org
+	Reason        string
+}
+
+func (q *Queries) ReservationEnded(ctx context.Context, arg ReservationEndedParams) (int64, error) {
+	result, err := q.db.Exec(ctx, reservationEnded, arg.ReservationID, arg.OrgID, arg.Reason)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const standings = `-- name: Standings :many
 WITH lists AS MATERIALIZED (
     SELECT p.sku_id, p.currency, p.begins, p.prices, p.bases FROM sku_price_lists p WHERE p.meter = 'held'
 )
-SELECT b.org_id, b.payment, b.credit_line_minor, b.low_minor, b.low_seconds, b.release_seconds, b.rearm_percent, b.grace_seconds, b.status, b.since, b.version, b.updated_at, b.updated_by, b.entered_rate, coalesce(u.accrued, 0)::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
-    ceil(coalesce(u.burn, 0) / 10000)::bigint AS burn_minor, coalesce(u.burn, 0)::text AS rate, coalesce(u.live, 0)::bigint AS live,
+SELECT b.org_id, b.payment, b.credit_line_minor, b.low_minor, b.low_seconds, b.release_seconds, b.rearm_percent, b.grace_seconds, b.status, b.since, b.version, b.updated_at, b.updated_by, b.entered_rate, (coalesce(u.accrued, 0) + r.unused[1])::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
+    ceil((coalesce(u.burn, 0) + r.unused[2]) / 10000)::bigint AS burn_minor, (coalesce(u.burn, 0) + r.unused[2])::text AS rate, coalesce(u.live, 0)::bigint AS live,
+    (r.unused[3])::bigint AS reserved,
     coalesce(l.balance_minor, 0)::bigint AS posted_minor
 FROM balances b LEFT JOIN ledger_balances l ON l.org_id = b.org_id AND l.account = 'tenant'
 LEFT JOIN (
@@ -347,6 +401,7 @@ LEFT JOIN (
                     ::numeric * t.paid_share * t.units AS rate OFFSET 0) AS r
         WHERE m.closed_at IS NULL) AS v
     GROUP BY v.org_id) AS u ON u.org_id = b.org_id
+    CROSS JOIN LATERAL (SELECT reserved_standing(b.org_id, $1::timestamptz) AS unused OFFSET 0) AS r
 WHERE b.credit_line_minor IS NOT NULL
 `
 
@@ -357,6 +412,7 @@ type StandingsRow struct {
 	BurnMinor    int64
 	Rate         string
 	Live         int64
+	Reserved     int64
 	PostedMinor  int64
 }
 
@@ -391,6 +447,7 @@ func (q *Queries) Standings(ctx context.Context, at time.Time) ([]StandingsRow, 
 			&i.BurnMinor,
 			&i.Rate,
 			&i.Live,
+			&i.Reserved,
 			&i.PostedMinor,
 		); err != nil {
 			return nil, err
@@ -404,11 +461,14 @@ func (q *Queries) Standings(ctx context.Context, at time.Time) ([]StandingsRow, 
 }
 
 const uncharged = `-- name: Uncharged :one
-SELECT coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(m.charged_until, a.active_at))), 0)::float8
-FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id WHERE m.closed_at IS NULL AND a.active_at IS NOT NULL
+SELECT coalesce(greatest(extract(epoch FROM clock_timestamp() - least(
+    (SELECT min(coalesce(m.charged_until, a.active_at)) FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
+     WHERE m.closed_at IS NULL AND a.active_at IS NOT NULL),
+    (SELECT min(coalesce(m.charged_until, t.starts_at)) FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+     WHERE m.closed_at IS NULL))), 0), 0)::float8
 `
 
-// For how many seconds the oldest time of an allocation waits to be charged; 0: none does.
+// For how many seconds the oldest time of an allocation or a reservation waits to be charged; 0: none does.
 func (q *Queries) Uncharged(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, uncharged)
 	var column_1 float64

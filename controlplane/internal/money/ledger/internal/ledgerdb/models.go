@@ -27,7 +27,8 @@ type LedgerEntry struct {
 	CorrelationID   string
 	BookedAt        time.Time
 	// Beginning of the month whose statement has the entry. A trigger sets it.
-	Period time.Time
+	Period        time.Time
+	ReservationID id.Reservation
 }
 
 type LedgerPosting struct {

@@ -40,7 +40,7 @@ func (q *Queries) ByReference(ctx context.Context, arg ByReferenceParams) (id.Le
 }
 
 const get = `-- name: Get :one
-SELECT id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end, corrects_entry_id, made_by, correlation_id, booked_at, period FROM ledger_entries WHERE id = $1 AND org_id = $2
+SELECT id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end, corrects_entry_id, made_by, correlation_id, booked_at, period, reservation_id FROM ledger_entries WHERE id = $1 AND org_id = $2
 `
 
 type GetParams struct {
@@ -67,14 +67,15 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (LedgerEntry, error) {
 		&i.CorrelationID,
 		&i.BookedAt,
 		&i.Period,
+		&i.ReservationID,
 	)
 	return i, err
 }
 
 const insert = `-- name: Insert :one
 INSERT INTO ledger_entries (id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end,
-    corrects_entry_id, made_by, correlation_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end, corrects_entry_id, made_by, correlation_id, booked_at, period
+    corrects_entry_id, made_by, correlation_id, reservation_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end, corrects_entry_id, made_by, correlation_id, booked_at, period, reservation_id
 `
 
 type InsertParams struct {
@@ -91,6 +92,7 @@ type InsertParams struct {
 	CorrectsEntryID id.LedgerEntry
 	MadeBy          string
 	CorrelationID   string
+	ReservationID   id.Reservation
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) (LedgerEntry, error) {
@@ -108,6 +110,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (LedgerEntry, er
 		arg.CorrectsEntryID,
 		arg.MadeBy,
 		arg.CorrelationID,
+		arg.ReservationID,
 	)
 	var i LedgerEntry
 	err := row.Scan(
@@ -126,12 +129,13 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (LedgerEntry, er
 		&i.CorrelationID,
 		&i.BookedAt,
 		&i.Period,
+		&i.ReservationID,
 	)
 	return i, err
 }
 
 const list = `-- name: List :many
-SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, c.id AS corrected_by
+SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, e.reservation_id, c.id AS corrected_by
 FROM ledger_entries e LEFT JOIN ledger_entries c ON c.corrects_entry_id = e.id AND ledger_entry_reversed(e.id)
 WHERE e.org_id = $1 AND ($2::text = '' OR e.kind = $2)
   AND ($3::uuid IS NULL OR e.id < $3)
@@ -181,6 +185,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
 			&i.LedgerEntry.CorrelationID,
 			&i.LedgerEntry.BookedAt,
 			&i.LedgerEntry.Period,
+			&i.LedgerEntry.ReservationID,
 			&i.CorrectedBy,
 		); err != nil {
 			return nil, err
@@ -267,7 +272,7 @@ WITH RECURSIVE up AS (
     UNION ALL
     SELECT e.id, e.corrects_entry_id, up.n + 1 FROM up JOIN ledger_entries e ON e.id = up.corrects_entry_id
 )
-SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, up.n::integer AS corrections FROM up JOIN ledger_entries e ON e.id = up.id WHERE up.corrects_entry_id IS NULL
+SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, e.reservation_id, up.n::integer AS corrections FROM up JOIN ledger_entries e ON e.id = up.id WHERE up.corrects_entry_id IS NULL
 `
 
 type RootRow struct {
@@ -295,6 +300,7 @@ func (q *Queries) Root(ctx context.Context, argID id.LedgerEntry) (RootRow, erro
 		&i.LedgerEntry.CorrelationID,
 		&i.LedgerEntry.BookedAt,
 		&i.LedgerEntry.Period,
+		&i.LedgerEntry.ReservationID,
 		&i.Corrections,
 	)
 	return i, err

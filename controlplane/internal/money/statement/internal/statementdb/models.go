@@ -42,5 +42,6 @@ type LedgerEntry struct {
 	CorrelationID   string
 	BookedAt        time.Time
 	// Beginning of the month whose statement has the entry. A trigger sets it.
-	Period time.Time
+	Period        time.Time
+	ReservationID id.Reservation
 }

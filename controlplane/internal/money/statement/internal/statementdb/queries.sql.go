@@ -52,7 +52,7 @@ WITH RECURSIVE up AS (
     UNION ALL
     SELECT r.id, r.id FROM ledger_entries r WHERE r.kind = 'relief' AND ($3::uuid IS NULL OR r.org_id = $3)
 )
-SELECT e.allocation_id, (about.id = about.of_entry)::boolean AS relief,
+SELECT e.allocation_id, e.reservation_id, (about.id = about.of_entry)::boolean AS relief,
     e.window_start::timestamptz AS window_start, e.window_end::timestamptz AS window_end, p.amount_minor
 FROM about JOIN ledger_entries e ON e.id = about.of_entry AND e.kind IN ('usage', 'relief')
     JOIN ledger_postings p ON p.entry_id = about.id AND p.account = 'tenant'
@@ -66,14 +66,15 @@ type AdjustmentsParams struct {
 }
 
 type AdjustmentsRow struct {
-	AllocationID id.Allocation
-	Relief       bool
-	WindowStart  time.Time
-	WindowEnd    time.Time
-	AmountMinor  int64
+	AllocationID  id.Allocation
+	ReservationID id.Reservation
+	Relief        bool
+	WindowStart   time.Time
+	WindowEnd     time.Time
+	AmountMinor   int64
 }
 
-// What was given back of charges, and corrections of both, with the allocation and the time that they are about.
+// What was given back of charges, and corrections of both, with the allocation or reservation and the time that they are about.
 func (q *Queries) Adjustments(ctx context.Context, arg AdjustmentsParams) ([]AdjustmentsRow, error) {
 	rows, err := q.db.Query(ctx, adjustments, arg.Until, arg.Since, arg.OrgID)
 	if err != nil {
@@ -85,6 +86,7 @@ func (q *Queries) Adjustments(ctx context.Context, arg AdjustmentsParams) ([]Adj
 		var i AdjustmentsRow
 		if err := rows.Scan(
 			&i.AllocationID,
+			&i.ReservationID,
 			&i.Relief,
 			&i.WindowStart,
 			&i.WindowEnd,
@@ -281,6 +283,59 @@ func (q *Queries) Compared(ctx context.Context, arg ComparedParams) ([]ComparedR
 			&i.PriceMinor,
 			&i.PaidShare,
 			&i.Units,
+			&i.WindowsMinor,
+			&i.LedgerMinor,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const comparedReserved = `-- name: ComparedReserved :many
+SELECT t.reservation_id, t.org_id, t.currency, reserved_cost(t, reserved_micros(t, t.starts_at, coalesce(m.charged_until, t.starts_at)))::bigint AS rated_minor,
+    coalesce((SELECT sum(x.amount_minor) FROM reservation_windows x WHERE x.reservation_id = t.reservation_id), 0)::bigint AS windows_minor,
+    coalesce((SELECT -sum(p.amount_minor) FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+        WHERE e.reservation_id = t.reservation_id AND e.kind = 'usage'), 0)::bigint AS ledger_minor
+FROM reservation_terms t JOIN reservation_meters m ON m.reservation_id = t.reservation_id
+WHERE ($1::uuid IS NULL OR t.org_id = $1) AND t.reservation_id > $2::uuid
+ORDER BY t.reservation_id LIMIT $3
+`
+
+type ComparedReservedParams struct {
+	OrgID *string
+	After string
+	Batch int32
+}
+
+type ComparedReservedRow struct {
+	ReservationID id.Reservation
+	OrgID         id.Org
+	Currency      string
+	RatedMinor    int64
+	WindowsMinor  int64
+	LedgerMinor   int64
+}
+
+// What reservations were charged: by the rule, by their windows, and by the ledger.
+func (q *Queries) ComparedReserved(ctx context.Context, arg ComparedReservedParams) ([]ComparedReservedRow, error) {
+	rows, err := q.db.Query(ctx, comparedReserved, arg.OrgID, arg.After, arg.Batch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ComparedReservedRow
+	for rows.Next() {
+		var i ComparedReservedRow
+		if err := rows.Scan(
+			&i.ReservationID,
+			&i.OrgID,
+			&i.Currency,
+			&i.RatedMinor,
 			&i.WindowsMinor,
 			&i.LedgerMinor,
 		); err != nil {
@@ -658,7 +713,7 @@ WITH RECURSIVE up AS (
     UNION ALL
     SELECT up.id, e.corrects_entry_id FROM up JOIN ledger_entries e ON e.id = up.of_entry WHERE e.kind = 'correction'
 )
-SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, p.amount_minor, coalesce(r.kind, '')::text AS of_kind, r.allocation_id AS of_allocation, r.window_start AS of_start,
+SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, e.reservation_id, p.amount_minor, coalesce(r.kind, '')::text AS of_kind, r.allocation_id AS of_allocation, r.reservation_id AS of_reservation, r.window_start AS of_start,
     r.window_end AS of_end
 FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
     LEFT JOIN (up JOIN ledger_entries r ON r.id = up.of_entry AND r.kind <> 'correction') ON up.id = e.id
@@ -672,12 +727,13 @@ type OthersInParams struct {
 }
 
 type OthersInRow struct {
-	LedgerEntry  LedgerEntry
-	AmountMinor  int64
-	OfKind       string
-	OfAllocation id.Allocation
-	OfStart      *time.Time
-	OfEnd        *time.Time
+	LedgerEntry   LedgerEntry
+	AmountMinor   int64
+	OfKind        string
+	OfAllocation  id.Allocation
+	OfReservation id.Reservation
+	OfStart       *time.Time
+	OfEnd         *time.Time
 }
 
 // What else is in the statement of a month, with the entry that a correction goes back to.
@@ -706,9 +762,11 @@ func (q *Queries) OthersIn(ctx context.Context, arg OthersInParams) ([]OthersInR
 			&i.LedgerEntry.CorrelationID,
 			&i.LedgerEntry.BookedAt,
 			&i.LedgerEntry.Period,
+			&i.LedgerEntry.ReservationID,
 			&i.AmountMinor,
 			&i.OfKind,
 			&i.OfAllocation,
+			&i.OfReservation,
 			&i.OfStart,
 			&i.OfEnd,
 		); err != nil {
@@ -810,6 +868,90 @@ func (q *Queries) Rented(ctx context.Context, arg RentedParams) ([]RentedRow, er
 			&i.RequestedBy,
 			&i.RequestedByName,
 			&i.ActiveAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const reservedIn = `-- name: ReservedIn :many
+SELECT t.reservation_id, t.project_id, coalesce(p.slug, '')::text AS project, t.sku_id, t.region_code, t.nodes, t.units, t.price_id, t.price_minor,
+    t.paid_share, w.late, w.since, w.until, w.since_micros, w.until_micros, w.amount_minor, w.entries,
+    (div(t.price_minor::numeric * 10000 * t.units * (w.until_micros / 1000000), 36000000)
+        - div(t.price_minor::numeric * 10000 * t.units * (w.since_micros / 1000000), 36000000))::bigint AS list_minor
+FROM (SELECT x.reservation_id, (e.id IS NOT NULL AND x.ends_at <= $1::timestamptz)::boolean AS late, min(x.starts_at)::timestamptz AS since,
+        max(x.ends_at)::timestamptz AS until, min(x.since_micros)::bigint AS since_micros, max(x.until_micros)::bigint AS until_micros,
+        sum(x.amount_minor)::bigint AS amount_minor, count(e.id) AS entries
+    FROM reservation_windows x JOIN reservation_meters m ON m.reservation_id = x.reservation_id LEFT JOIN ledger_entries e ON e.id = x.entry_id
+    WHERE m.org_id = $2 AND (e.period = $1::timestamptz
+        OR e.id IS NULL AND x.ends_at > $1::timestamptz AND x.ends_at <= $3::timestamptz)
+    GROUP BY 1, 2) w
+    JOIN reservation_terms t ON t.reservation_id = w.reservation_id LEFT JOIN projects p ON p.id = t.project_id
+WHERE w.until_micros > w.since_micros
+ORDER BY t.starts_at, t.reservation_id, w.late DESC
+`
+
+type ReservedInParams struct {
+	Period time.Time
+	OrgID  id.Org
+	Until  time.Time
+}
+
+type ReservedInRow struct {
+	ReservationID id.Reservation
+	ProjectID     id.Project
+	Project       string
+	SkuID         string
+	RegionCode    string
+	Nodes         int32
+	Units         int32
+	PriceID       id.Price
+	PriceMinor    int64
+	PaidShare     int32
+	Late          bool
+	Since         time.Time
+	Until         time.Time
+	SinceMicros   int64
+	UntilMicros   int64
+	AmountMinor   int64
+	Entries       int64
+	ListMinor     int64
+}
+
+// What reservations were charged in the statement of a month, with the node-microseconds of that.
+func (q *Queries) ReservedIn(ctx context.Context, arg ReservedInParams) ([]ReservedInRow, error) {
+	rows, err := q.db.Query(ctx, reservedIn, arg.Period, arg.OrgID, arg.Until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReservedInRow
+	for rows.Next() {
+		var i ReservedInRow
+		if err := rows.Scan(
+			&i.ReservationID,
+			&i.ProjectID,
+			&i.Project,
+			&i.SkuID,
+			&i.RegionCode,
+			&i.Nodes,
+			&i.Units,
+			&i.PriceID,
+			&i.PriceMinor,
+			&i.PaidShare,
+			&i.Late,
+			&i.Since,
+			&i.Until,
+			&i.SinceMicros,
+			&i.UntilMicros,
+			&i.AmountMinor,
+			&i.Entries,
+			&i.ListMinor,
 		); err != nil {
 			return nil, err
 		}
@@ -935,9 +1077,12 @@ func (q *Queries) Tenant(ctx context.Context, argID id.Org) (TenantRow, error) {
 }
 
 const uncharged = `-- name: Uncharged :one
-SELECT count(*) FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
-WHERE m.org_id = $1 AND m.closed_at IS NULL AND a.active_at < $2::timestamptz
-  AND coalesce(m.charged_until, a.active_at) < $2::timestamptz
+SELECT ((SELECT count(*) FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
+        WHERE m.org_id = $1 AND m.closed_at IS NULL AND a.active_at < $2::timestamptz
+          AND coalesce(m.charged_until, a.active_at) < $2::timestamptz)
+    + (SELECT count(*) FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+        WHERE m.org_id = $1 AND m.closed_at IS NULL
+          AND coalesce(m.charged_until, t.starts_at) < least($2::timestamptz, reservation_end(t))))::bigint
 `
 
 type UnchargedParams struct {
@@ -945,10 +1090,117 @@ type UnchargedParams struct {
 	Until time.Time
 }
 
-// How many allocations are not charged until the end of a month.
+// How many allocations and reservations are not charged until the end of a month.
 func (q *Queries) Uncharged(ctx context.Context, arg UnchargedParams) (int64, error) {
 	row := q.db.QueryRow(ctx, uncharged, arg.OrgID, arg.Until)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const unused = `-- name: Unused :many
+SELECT t.reservation_id, t.org_id, o.slug AS tenant, t.project_id, coalesce(p.slug, '')::text AS project, t.sku_id, t.currency, t.units,
+    t.starts_at, reservation_end(t)::timestamptz AS ends_at, m.charged_until
+FROM reservation_terms t JOIN reservation_meters m ON m.reservation_id = t.reservation_id
+    JOIN organizations o ON o.id = t.org_id LEFT JOIN projects p ON p.id = t.project_id
+WHERE ($1::uuid IS NULL OR t.org_id = $1) AND ($2::uuid IS NULL OR t.project_id = $2)
+  AND t.starts_at < $3::timestamptz AND reservation_end(t) > $4::timestamptz
+ORDER BY t.reservation_id
+`
+
+type UnusedParams struct {
+	OrgID     *string
+	ProjectID *string
+	Until     time.Time
+	Since     time.Time
+}
+
+type UnusedRow struct {
+	ReservationID id.Reservation
+	OrgID         id.Org
+	Tenant        string
+	ProjectID     id.Project
+	Project       string
+	SkuID         string
+	Currency      string
+	Units         int32
+	StartsAt      time.Time
+	EndsAt        time.Time
+	ChargedUntil  *time.Time
+}
+
+// Reservations that were charged at some moment of a time.
+func (q *Queries) Unused(ctx context.Context, arg UnusedParams) ([]UnusedRow, error) {
+	rows, err := q.db.Query(ctx, unused,
+		arg.OrgID,
+		arg.ProjectID,
+		arg.Until,
+		arg.Since,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnusedRow
+	for rows.Next() {
+		var i UnusedRow
+		if err := rows.Scan(
+			&i.ReservationID,
+			&i.OrgID,
+			&i.Tenant,
+			&i.ProjectID,
+			&i.Project,
+			&i.SkuID,
+			&i.Currency,
+			&i.Units,
+			&i.StartsAt,
+			&i.EndsAt,
+			&i.ChargedUntil,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unusedUntil = `-- name: UnusedUntil :many
+SELECT x.micros::bigint AS micros, reserved_cost(t, x.micros)::bigint AS cost_minor
+FROM reservation_terms t, unnest($1::timestamptz[]) WITH ORDINALITY AS at (moment, n),
+    LATERAL (SELECT reserved_until(t, at.moment) AS micros OFFSET 0) x
+WHERE t.reservation_id = $2 ORDER BY at.n
+`
+
+type UnusedUntilParams struct {
+	Moments       []time.Time
+	ReservationID id.Reservation
+}
+
+type UnusedUntilRow struct {
+	Micros    int64
+	CostMinor int64
+}
+
+// What a reservation has come to until each of some moments.
+func (q *Queries) UnusedUntil(ctx context.Context, arg UnusedUntilParams) ([]UnusedUntilRow, error) {
+	rows, err := q.db.Query(ctx, unusedUntil, arg.Moments, arg.ReservationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnusedUntilRow
+	for rows.Next() {
+		var i UnusedUntilRow
+		if err := rows.Scan(&i.Micros, &i.CostMinor); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
