@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,11 @@ func run(ctx context.Context, p Program, around frame.Surroundings) int {
 	root.SetArgs(p.Args)
 	if p.Args == nil {
 		root.SetArgs([]string{}) // cobra would read the arguments of the process instead
+	}
+	asks := []string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+	if len(p.Args) > 0 && slices.Contains(asks, p.Args[0]) {
+		frame.Propose(root)
+		_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // it is defined
 	}
 	cmd, err := root.ExecuteContextC(a.within(ctx))
 	if err == nil {
@@ -110,8 +116,7 @@ func (a *app) addGlobalFlags(root *cobra.Command) {
 	f.StringVar(&a.Flags.IdempotencyKey, "idempotency-key", "",
 		"key of an earlier run, to repeat its change safely")
 	frame.Complete(root, "output", output.Formats()...)
-	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // it was defined above
-	_ = root.MarkPersistentFlagFilename("token-file")                  // likewise
+	_ = root.MarkPersistentFlagFilename("token-file") // it was defined above
 }
 
 // withoutGlobalFlags keeps the flags of a client out of the help of a server.

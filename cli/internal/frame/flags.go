@@ -8,6 +8,7 @@ import (
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/output"
@@ -111,11 +112,37 @@ func (s *Session) Anything(flags ...string) error {
 // Ptr is a pointer to a value.
 func Ptr[T any](v T) *T { return &v }
 
-// Complete proposes the values of a flag.
+// proposed is the annotation of a flag with the values that Complete proposes.
+const proposed = "gpuaas_proposed"
+
+// Complete proposes the values of a flag. They stay with the flag until a shell asks for them
+// (Propose): cobra keeps what is registered in a map of the process, and with it the whole tree
+// of commands.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil { // the flag is not defined, or twice
-		panic(err)
+	f := cmd.Flag(flag)
+	if f == nil {
+		panic(fmt.Sprintf("%s has no flag --%s", cmd.Name(), flag))
+	}
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[proposed] = values
+}
+
+// Propose registers with cobra what Complete proposes for the flags of a command and of those below.
+func Propose(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		values, ok := f.Annotations[proposed]
+		if !ok {
+			return
+		}
+		err := cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		if err != nil { // two commands share the flag
+			panic(err)
+		}
+	})
+	for _, c := range cmd.Commands() {
+		Propose(c)
 	}
 }
 
