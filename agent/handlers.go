@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"strconv"
 	"time"
 
 	"gpuaas/agent/internal/gpu"
@@ -51,7 +52,9 @@ func logRefused(err error) bool {
 // able adds to what the machine is what this agent can do on it.
 func (a *Agent) able(c agentwire.Capabilities) agentwire.Capabilities {
 	c.StepKinds = operation.StepKinds()
-	facts := map[string]string{agentwire.FactArchitecture: runtime.GOARCH}
+	facts := map[string]string{
+		agentwire.FactArchitecture: runtime.GOARCH, agentwire.FactProtocol: strconv.Itoa(agentwire.Protocol),
+	}
 	maps.Copy(facts, c.Facts)
 	c.Facts = facts
 	if a.operations == nil {

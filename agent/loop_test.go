@@ -32,7 +32,8 @@ func TestATaskIsCarriedOutAndReported(t *testing.T) {
 	r.Await("a report", func(s *planetest.Seen) bool {
 		return len(s.Reports) > 0 && s.Reports[0].Build == testBuild && s.Reports[0].VerifierVersion == 1 &&
 			s.Reports[0].Capabilities.Facts["gpu.vendor"] == "none" &&
-			s.Reports[0].Capabilities.Facts[agentwire.FactArchitecture] == runtime.GOARCH
+			s.Reports[0].Capabilities.Facts[agentwire.FactArchitecture] == runtime.GOARCH &&
+			s.Reports[0].Capabilities.Facts[agentwire.FactProtocol] == "1"
 	})
 	testkit.Eventually(r.t, "connected", func() bool {
 		s := r.status()

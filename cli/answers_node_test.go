@@ -14,7 +14,8 @@ const (
 
 	agentJSON = `{"badge":"outdated","drift_state":"version_drift","agent_channel":"stable","desired_agent_version":"","wanted_agent_version":"1.3.0","desired_delivery_mode":"rebootstrap","reported_agent_version":"1.2.3",` +
 		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"trust_bundle":"","trust_refused":"trust_unsigned verifiers","certificate_not_after":"2026-03-05T05:06:07Z",` +
-		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
+		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr","memory_bytes":44040192,"started_at":"2026-03-04T05:00:07Z",` +
+		`"update_path":"certificate_repair","update_path_because":"its agent has no valid certificate and is refused"}`
 	nodePart = `"node_id":"` + nodeID +
 		`","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
 		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","rack":"c07","pool":"training","labels":{"fabric":"ib0"},"onboarding_mode":"manual","schedulable":false,"hold_reason":"GPU 3 is slow","held_by":"","holds":[{"hold_id":"` + checkID + `","kind":"complaint","owner":"","reason":"GPU 3 is slow","since":"2026-03-04T05:00:00Z","by":"user:1","by_name":"Ada"}],"tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +

@@ -205,6 +205,8 @@ func (a *app) agentColumns() []table.Column[apiclient.NodeAgentView] {
 		{Title: "COMMIT", Text: func(v agent) string { return v.ReportedAgentCommit }},
 		{Title: "WANTED", Text: func(v agent) string { return v.WantedAgentVersion }},
 		{Title: "CHANNEL", Text: func(v agent) string { return string(v.AgentChannel) }},
+		{Title: "UPDATED BY", Text: func(v agent) string { return strings.ReplaceAll(string(v.UpdatePath), "_", " ") }},
+		{Title: "BECAUSE", Text: func(v agent) string { return v.UpdatePathBecause }},
 		{Title: "DELIVERED BY", Text: func(v agent) string { return string(v.DesiredDeliveryMode) }},
 		{Title: "LAST DELIVERY", Text: func(v agent) string { return a.Whenever(v.LastDeliveryAttemptAt) }},
 		{Title: "OUTCOME", Text: func(v agent) string { return v.LastDeliveryResult }},

@@ -1468,6 +1468,16 @@ const (
 	NodeAgentViewDriftStateVersionDrift                NodeAgentViewDriftState = "version_drift"
 )
 
+// Defines values for NodeAgentViewUpdatePath.
+const (
+	NodeAgentViewUpdatePathBootstrapInstall    NodeAgentViewUpdatePath = "bootstrap_install"
+	NodeAgentViewUpdatePathCertificateRepair   NodeAgentViewUpdatePath = "certificate_repair"
+	NodeAgentViewUpdatePathControlPlaneUpgrade NodeAgentViewUpdatePath = "control_plane_upgrade"
+	NodeAgentViewUpdatePathInPlace             NodeAgentViewUpdatePath = "in_place"
+	NodeAgentViewUpdatePathManualInstall       NodeAgentViewUpdatePath = "manual_install"
+	NodeAgentViewUpdatePathNone                NodeAgentViewUpdatePath = "none"
+)
+
 // Defines values for NodeBootstrapBodyMode.
 const (
 	NodeBootstrapBodyModeCloudInit NodeBootstrapBodyMode = "cloud_init"
@@ -8344,6 +8354,12 @@ type NodeAgentView struct {
 	// Examples: trust_unsigned verifiers
 	TrustRefused string `json:"trust_refused"`
 
+	// UpdatePath How its agent can get another version: in_place, by a task or a rollout; bootstrap_install, certificate_repair or manual_install, by somebody on the machine or a reimage; control_plane_upgrade, by a control plane that understands it; none: the node is out of service.
+	UpdatePath NodeAgentViewUpdatePath `json:"update_path"`
+
+	// UpdatePathBecause Why it cannot be updated in place, and what to do; empty: it can, or it is out of service.
+	UpdatePathBecause string `json:"update_path_because"`
+
 	// VerifierVersion Version of the verifiers of tasks that it uses.
 	VerifierVersion int64 `json:"verifier_version"`
 
@@ -8362,6 +8378,9 @@ type NodeAgentViewDesiredDeliveryMode string
 
 // NodeAgentViewDriftState Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks.
 type NodeAgentViewDriftState string
+
+// NodeAgentViewUpdatePath How its agent can get another version: in_place, by a task or a rollout; bootstrap_install, certificate_repair or manual_install, by somebody on the machine or a reimage; control_plane_upgrade, by a control plane that understands it; none: the node is out of service.
+type NodeAgentViewUpdatePath string
 
 // NodeBootstrapBody defines model for NodeBootstrapBody.
 type NodeBootstrapBody struct {

@@ -1216,6 +1216,14 @@ var enums = map[string][]string{
 		"certificate_only_repair_needed",
 		"unknown",
 	},
+	"NodeAgentView.update_path": {
+		"in_place",
+		"bootstrap_install",
+		"certificate_repair",
+		"manual_install",
+		"control_plane_upgrade",
+		"none",
+	},
 	"NodeBootstrapBody.mode": {
 		"shell",
 		"cloud_init",

@@ -4,6 +4,7 @@ import { jobPath, jobWord } from '../../api/jobs'
 import { useMay } from '../../app/session'
 import { Badge, Card, Code, Facts, State, TextLink } from '../../ui/basics'
 import { exact, useNow, When } from '../../ui/time'
+import { words } from '../../ui/tone'
 import { Tenant } from '../allocation/Tenant'
 import { AgentState } from './AgentState'
 import { agentBadge } from './agent'
@@ -117,6 +118,7 @@ function Agent({ node, past }: { node: Known; past: boolean }) {
           ['Reported version', build],
           ['Desired version', `${a.wanted_agent_version || 'any'} · channel ${a.agent_channel}`],
           ['Update method', a.desired_delivery_mode.replaceAll('_', ' ')],
+          ['Update path', a.update_path_because ? <span key="u">{a.update_path_because}</span> : words(a.update_path)],
           ['Last contact', past ? 'not recorded in the history' : <When key="l" at={node.last_agent_contact_at} />],
           ['Process', !past && a.started_at ? <span key="p">{a.memory_bytes !== undefined && `${bytes(a.memory_bytes)}, `}started <When at={a.started_at} /></span> : undefined],
           ['Certificate expires', a.certificate_not_after ? <CertificateEnd key="c" at={a.certificate_not_after} past={past} /> : 'no certificate'],

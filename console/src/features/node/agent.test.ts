@@ -15,6 +15,8 @@ function agent(change: Partial<Agent>): Agent {
     reported_agent_version: '1.2.0',
     trust_bundle: '',
     trust_refused: '',
+    update_path: 'in_place',
+    update_path_because: '',
     verifier_version: 1,
     wanted_agent_version: '',
     ...change,

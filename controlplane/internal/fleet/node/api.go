@@ -62,6 +62,9 @@ type Present Status
 func (Present) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Lifecycle.Lasting()) }
 
 // Schema implements huma.SchemaProvider.
+func (UpdatePath) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(updatePaths) }
+
+// Schema implements huma.SchemaProvider.
 func (Badge) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(badges) }
 
 // Schema implements huma.SchemaProvider.
@@ -162,6 +165,8 @@ type AgentView struct {
 	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty" doc:"When a bootstrap was last issued."`
 	LastDeliveryResult        string     `json:"last_delivery_result" doc:"issued, enrolled or revoked; empty: never tried."`
 	LastDeliveryCorrelationID string     `json:"last_delivery_correlation_id"`
+	UpdatePath                UpdatePath `json:"update_path" doc:"How its agent can get another version: in_place, by a task or a rollout; bootstrap_install, certificate_repair or manual_install, by somebody on the machine or a reimage; control_plane_upgrade, by a control plane that understands it; none: the node is out of service."`
+	UpdatePathBecause         string     `json:"update_path_because" doc:"Why it cannot be updated in place, and what to do; empty: it can, or it is out of service."`
 	MemoryBytes               *int64     `json:"memory_bytes,omitempty" doc:"What its process had in memory when it was last heard of; absent in lists, and for an agent that does not say it."`
 	StartedAt                 *time.Time `json:"started_at,omitempty" doc:"When its process started, to a few seconds; absent likewise."`
 }
@@ -190,7 +195,9 @@ func showLabels(labels map[string]string) map[string]string {
 }
 
 func (s *Service) showAgent(n Node) AgentView {
+	path, because := n.UpdatePath(s.now())
 	return AgentView{
+		UpdatePath: path, UpdatePathBecause: because,
 		Badge: n.build().Badge(s.now()), Drift: n.Drift(s.now()), Channel: n.AgentChannel,
 		DesiredVersion:      n.DesiredAgentVersion,
 		WantedVersion:       n.WantedAgentVersion(),

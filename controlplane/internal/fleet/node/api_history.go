@@ -95,5 +95,6 @@ func (s *Service) historyPage(ctx context.Context, in *HistoryInput) (HistoryBod
 func (s *Service) showAt(n Node, at time.Time) KnownView {
 	v := s.showKnown(n)
 	v.Agent.Drift, v.Agent.Badge = n.Drift(at), n.build().Badge(at)
+	v.Agent.UpdatePath, v.Agent.UpdatePathBecause = n.UpdatePath(at)
 	return v
 }

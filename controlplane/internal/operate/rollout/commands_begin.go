@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,7 +38,7 @@ func (s *Service) Preview(ctx context.Context, o Order) (Rollout, []Member, erro
 		return r, nil, err
 	}
 	err := s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		r, members, err = plan(ctx, rolloutdb.New(tx), o)
+		r, members, err = s.plan(ctx, rolloutdb.New(tx), o)
 		return err
 	})
 	return r, members, err
@@ -52,7 +53,7 @@ func (s *Service) check(ctx context.Context, o Order) error {
 }
 
 // plan freezes who is meant. It changes nothing.
-func plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member, error) {
+func (s *Service) plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member, error) {
 	labels, err := encoded(o.Target.Labels)
 	if err != nil {
 		return Rollout{}, nil, err
@@ -82,7 +83,7 @@ func plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member
 	meant := 0
 	for i, row := range rows {
 		nodes[i] = candidate{
-			node: row.ID, hostname: row.Hostname, kind: row.SkuID + " " + row.Site, excluded: leftAlone(row, r),
+			node: row.ID, hostname: row.Hostname, kind: row.SkuID + " " + row.Site, excluded: leftAlone(row, r, s.Clock()),
 			offline: node.Status(row.Status) == node.Offline,
 		}
 		if nodes[i].excluded == "" {
@@ -111,8 +112,9 @@ func plan(ctx context.Context, q *rolloutdb.Queries, o Order) (Rollout, []Member
 }
 
 // leftAlone says why a rollout does not touch a node; empty: it does.
-func leftAlone(n rolloutdb.CandidatesRow, r Rollout) string {
+func leftAlone(n rolloutdb.CandidatesRow, r Rollout, now time.Time) string {
 	status := node.Status(n.Status)
+	path, because := node.PathOf(n.Hostname, n.ReportedAgentVersion, n.Protocol, n.CertificateNotAfter, now)
 	switch {
 	case n.AgentChannel == string(node.Unassigned):
 		return "nobody assigned it to a channel"
@@ -122,10 +124,10 @@ func leftAlone(n rolloutdb.CandidatesRow, r Rollout) string {
 		return "rollout " + n.BusyWith + " has it"
 	case status != node.Active && status != node.Offline:
 		return "it is " + n.Status
-	case n.ReportedAgentVersion == "":
-		return "it has no agent yet"
 	case n.ReportedAgentVersion == r.Version:
 		return "it runs the version already"
+	case path != node.PathInPlace:
+		return because
 	case n.ForeignArchitecture != "":
 		return foreign(n.ForeignArchitecture)
 	case n.Rented && r.Plan.Rented == rentedLeave:
@@ -160,7 +162,7 @@ func (s *Service) Begin(ctx context.Context, o Order) (Rollout, error) {
 	}
 	err := s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := rolloutdb.New(tx)
-		r, members, err := plan(ctx, q, o)
+		r, members, err := s.plan(ctx, q, o)
 		if err != nil {
 			return err
 		}

@@ -119,3 +119,21 @@ func TestBoundsOfMemory(t *testing.T) {
 		})
 	}
 }
+
+// Whoever cannot be updated from here says in the preview which way is left.
+func TestAgentsThatCannotBeUpdatedAreLeftAloneAndSayWhatIsLeft(t *testing.T) {
+	w := newWorld(t, 3)
+	w.exec(`UPDATE nodes SET capabilities = '{"agent.protocol": "0"}' WHERE id = $1`, w.nodes[0])
+	w.exec(`UPDATE nodes SET certificate_not_after = clock_timestamp() - interval '1 hour' WHERE id = $1`, w.nodes[1])
+	_, members, err := w.service.Preview(w.ctx, rollout.Order{Version: version, Reason: "look"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := map[id.Node]string{w.nodes[0]: "too old to be updated", w.nodes[1]: "gpuaas node bootstrap n001 --recovery"}
+	for _, m := range members {
+		want := says[m.Node]
+		if (m.Outcome == rollout.Excluded) != (want != "") || !strings.Contains(m.Detail, want) {
+			t.Errorf("%s: %s %q", m.Hostname, m.Outcome, m.Detail)
+		}
+	}
+}

@@ -15,7 +15,8 @@ import (
 
 const candidates = `-- name: Candidates :many
 SELECT n.id, n.hostname, n.status, n.sku_id, n.region_code, n.agent_channel, n.reported_agent_version,
-    n.desired_agent_version, COALESCE(m.site_id::text, '')::text AS site,
+    n.desired_agent_version, n.certificate_not_after, COALESCE(n.capabilities ->> 'agent.protocol', '')::text AS protocol,
+    COALESCE(m.site_id::text, '')::text AS site,
     EXISTS (SELECT FROM allocation_resource_claims c WHERE c.node_id = n.id AND c.ended_at IS NULL)::boolean AS rented,
     COALESCE((SELECT t.rollout_id::text FROM agent_rollout_targets t WHERE t.node_id = n.id
         AND t.status IN ('pending', 'updating', 'baking', 'returning')), '')::text AS busy_with,
@@ -55,6 +56,8 @@ type CandidatesRow struct {
 	AgentChannel         string
 	ReportedAgentVersion string
 	DesiredAgentVersion  string
+	CertificateNotAfter  *time.Time
+	Protocol             string
 	Site                 string
 	Rented               bool
 	BusyWith             string
@@ -89,6 +92,8 @@ func (q *Queries) Candidates(ctx context.Context, arg CandidatesParams) ([]Candi
 			&i.AgentChannel,
 			&i.ReportedAgentVersion,
 			&i.DesiredAgentVersion,
+			&i.CertificateNotAfter,
+			&i.Protocol,
 			&i.Site,
 			&i.Rented,
 			&i.BusyWith,
