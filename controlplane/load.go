@@ -52,7 +52,7 @@ func settings(t reflect.Type, prefix string) []Setting {
 // otherVariables are GPUAAS_* variables that belong to other programs.
 var otherVariables = []string{
 	"GPUAAS_CONFIG", "GPUAAS_CONTEXT", "GPUAAS_URL", "GPUAAS_TOKEN", "GPUAAS_CA_FILE", "GPUAAS_CACHE", "GPUAAS_SERVERS",
-	"GPUAAS_STATE", "GPUAAS_TEST_STACK", "GPUAAS_OUTPUT", "GPUAAS_RACK_HOME",
+	"GPUAAS_REGISTRY", "GPUAAS_STATE", "GPUAAS_TEST_STACK", "GPUAAS_OUTPUT", "GPUAAS_RACK_HOME",
 }
 
 // Load puts the configuration together: defaults, then the YAML file (if
