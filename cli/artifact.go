@@ -191,7 +191,7 @@ func (a *app) artifactCommand() *cobra.Command {
 			"It is named by its id, or by its name where only one has it. Bytes are pushed to a registry with a usual\n" +
 			"client; here it is said what they are.",
 		group: groupMachines,
-	}, a.artifactRegisterCommand(), a.artifactListCommand(),
+	}, a.artifactPushCommand(), a.artifactRegisterCommand(), a.artifactListCommand(),
 		a.onArtifact("show ARTIFACT", "Show an artifact, and what is known of its signature", "get", []string{"get"},
 			func(l artifactLevel, id types.UUID) (apiclient.Answer, error) { return l.get(id) }),
 		a.onArtifact("verify ARTIFACT", "Look for a signature again", "verify", nil,

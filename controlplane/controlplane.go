@@ -148,6 +148,9 @@ func (p *parts) serve(ctx context.Context, listener net.Listener) error {
 	go func() {
 		<-ctx.Done()
 		p.api.CloseStreams()
+		if p.depot != nil {
+			p.depot.Close()
+		}
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Limits.ShutdownTimeout)
 		defer cancel()
 		done <- server.Shutdown(grace)

@@ -58,7 +58,8 @@ func (p *parts) home() *registry.Home {
 	}
 	return &registry.Home{
 		Name: agentwire.PlatformRegistry, URL: p.cfg.Registry.address(), User: p.cfg.Registry.User,
-		PasswordFile: p.cfg.Registry.PasswordFile,
+		PasswordFile: p.cfg.Registry.PasswordFile, CAFile: p.cfg.Registry.CAFile, CertFile: p.cfg.Registry.CertFile,
+		KeyFile: p.cfg.Registry.KeyFile,
 	}
 }
 
@@ -69,10 +70,7 @@ func (p *parts) newDepot() {
 	}
 	p.depot = depot.New(depot.Config{
 		DB: p.db, Places: p.artifacts, Tasks: p.fleet.queue, Tenants: p.identity, Logger: p.logger,
-		Upstream: depot.Upstream{
-			URL: p.cfg.Registry.address(), User: p.cfg.Registry.User, PasswordFile: p.cfg.Registry.PasswordFile,
-			Folder: p.cfg.Registry.Folder,
-		},
+		Registry: p.home(), Folder: p.cfg.Registry.Folder,
 	})
 	p.fleet.registry = p.depot
 }

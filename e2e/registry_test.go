@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,7 +90,41 @@ func (p *plane) stageModel(t *testing.T, cli []string, state, node string) strin
 	if got, err := os.ReadFile(found[0]); err != nil || string(got) != content {
 		t.Errorf("the node has %q, %v", got, err)
 	}
+	p.mountsNothing(t, digest)
+	tools := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "run.sh"), []byte("true"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first := succeed(t, cli, "artifact", "push", "tools", tools, "--project", "acme/default", "-o", "json")
+	again := succeed(t, cli, "artifact", "push", "tools", tools, "--project", "acme/default", "-o", "json")
+	if again != first {
+		t.Errorf("pushed again: %s, at first %s", again, first)
+	}
+	if _, said, code := command(t, cli, "artifact", "push", "tools", tools, "--project", "acme/none"); code == 0 {
+		t.Errorf("pushed to a project that does not exist: %s", said)
+	}
 	return digest
+}
+
+// mountsNothing tries to bring something of one repository into another by its digest, as a
+// form, which the real registry reads too.
+func (p *plane) mountsNothing(t *testing.T, digest string) {
+	t.Helper()
+	form := url.Values{"mount": {digest}, "from": {"acme/default/llm"}}.Encode()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v2/acme/default/other/blobs/uploads/",
+		strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("me", p.token)
+	answer, err := p.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusAccepted {
+		t.Errorf("a mount by a form: %s, %v, want an upload that begins", answer.Status, err)
+	}
 }
 
 // keepsModel looks whether the registry still has what was pushed.

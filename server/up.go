@@ -75,10 +75,12 @@ func (u *up) run(cmd *cobra.Command) error {
 	u.say("state folder %s", u.state)
 	engines, err := stack.Start(ctx, stack.Options{
 		State: u.state, Servers: u.servers, Progress: u.progress, External: external(named),
-		Only: append(stack.Needed(), stack.Registry),
 	})
 	if err != nil {
 		return err
+	}
+	if err := engines.Ensure(ctx, stack.Registry); err != nil { // nobody needs it to start
+		u.say("there is no registry for artifacts: %v", err)
 	}
 	closeRack, closeLab := func() {}, func() {}
 	defer func() { u.stop(ctx, engines, func() { closeLab(); closeRack() }) }()
@@ -233,7 +235,7 @@ func external(cfg controlplane.Config) stack.Endpoints {
 		TemporalAddress: cfg.Temporal.Address, TemporalNamespace: cfg.Temporal.Namespace,
 		TemporalCAFile: cfg.Temporal.CAFile, TemporalCertFile: cfg.Temporal.CertFile, TemporalKeyFile: cfg.Temporal.KeyFile,
 		NATSURL: cfg.NATS.URL, NATSTokenFile: cfg.NATS.TokenFile,
-		RegistryURL: cfg.Registry.URL, RegistryUser: cfg.Registry.User, RegistryPasswordFile: cfg.Registry.PasswordFile,
+		RegistryURL:    cfg.Registry.URL,
 		SecretsAddress: cfg.Secrets.Address, SecretsRoleIDFile: cfg.Secrets.RoleIDFile,
 		SecretsSecretIDFile: cfg.Secrets.SecretIDFile,
 		SecretsAPI:          stack.AppRole(cfg.Secrets.API), SecretsNodes: stack.AppRole(cfg.Secrets.Nodes),
@@ -252,7 +254,8 @@ func embedded(e stack.Endpoints) controlplane.Config {
 		e.TemporalKeyFile
 	cfg.NATS.URL, cfg.NATS.TokenFile = e.NATSURL, e.NATSTokenFile
 	cfg.Registry = controlplane.RegistryConfig{
-		URL: e.RegistryURL, User: e.RegistryUser, PasswordFile: e.RegistryPasswordFile, Folder: e.RegistryFolder,
+		URL: e.RegistryURL, Folder: e.RegistryFolder,
+		CAFile: e.RegistryCAFile, CertFile: e.RegistryCertFile, KeyFile: e.RegistryKeyFile,
 	}
 	cfg.Secrets.Address = e.SecretsAddress
 	cfg.Secrets.API, cfg.Secrets.Nodes = controlplane.AppRoleConfig(e.SecretsAPI),

@@ -12,22 +12,23 @@ import (
 // hold passwords: print Endpoints only through String or a logger, which hide
 // them.
 type Endpoints struct {
-	PostgresURL          string `json:"postgres_url"`         // login of the running product; member of gpuaas_app
-	PostgresMigrateURL   string `json:"postgres_migrate_url"` // login that owns the database and runs migrations
-	TemporalAddress      string `json:"temporal_address"`
-	TemporalNamespace    string `json:"temporal_namespace"`
-	TemporalCAFile       string `json:"temporal_ca_file"`   // empty for a Temporal without TLS
-	TemporalCertFile     string `json:"temporal_cert_file"` // client certificate
-	TemporalKeyFile      string `json:"temporal_key_file"`
-	NATSURL              string `json:"nats_url"`
-	NATSTokenFile        string `json:"nats_token_file"`
-	RegistryURL          string `json:"registry_url"`
-	RegistryUser         string `json:"registry_user"`
-	RegistryPasswordFile string `json:"registry_password_file"`
-	RegistryFolder       string `json:"registry_folder"` // where it keeps its blobs
-	SecretsAddress       string `json:"secrets_address"`
-	SecretsRoleIDFile    string `json:"secrets_role_id_file"` // one identity for all roles
-	SecretsSecretIDFile  string `json:"secrets_secret_id_file"`
+	PostgresURL         string `json:"postgres_url"`         // login of the running product; member of gpuaas_app
+	PostgresMigrateURL  string `json:"postgres_migrate_url"` // login that owns the database and runs migrations
+	TemporalAddress     string `json:"temporal_address"`
+	TemporalNamespace   string `json:"temporal_namespace"`
+	TemporalCAFile      string `json:"temporal_ca_file"`   // empty for a Temporal without TLS
+	TemporalCertFile    string `json:"temporal_cert_file"` // client certificate
+	TemporalKeyFile     string `json:"temporal_key_file"`
+	NATSURL             string `json:"nats_url"`
+	NATSTokenFile       string `json:"nats_token_file"`
+	RegistryURL         string `json:"registry_url"`
+	RegistryCAFile      string `json:"registry_ca_file"`
+	RegistryCertFile    string `json:"registry_cert_file"` // client certificate
+	RegistryKeyFile     string `json:"registry_key_file"`
+	RegistryFolder      string `json:"registry_folder"` // where it keeps its blobs
+	SecretsAddress      string `json:"secrets_address"`
+	SecretsRoleIDFile   string `json:"secrets_role_id_file"` // one identity for all roles
+	SecretsSecretIDFile string `json:"secrets_secret_id_file"`
 
 	SecretsAPI    AppRole `json:"secrets_api"` // an identity for each role
 	SecretsNodes  AppRole `json:"secrets_nodes"`

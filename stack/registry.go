@@ -7,23 +7,18 @@ import (
 	"net/http"
 	"os"
 	"syscall"
-
-	"golang.org/x/crypto/bcrypt"
+	"time"
 )
 
-const (
-	registryUser         = "gpuaas"
-	registryPasswordFile = "registry-password"
-	registrySecretFile   = "registry-uploads"
-)
+const registrySecretFile = "registry-uploads"
 
-// registry is the registry from gpuaas-registry. Only the control plane knows its
-// password; everybody else comes through the control plane.
+// registry is the registry from gpuaas-registry. It lets in only the control plane, by the
+// certificate of a CA of its own; everybody else comes through the control plane.
 type registry struct {
-	nursery  *nursery
-	program  string
-	port     int
-	password string
+	nursery *nursery
+	program string
+	port    int
+	certs   certificates
 }
 
 func newRegistry(n *nursery, ports *portBook) (*registry, error) {
@@ -35,23 +30,23 @@ func newRegistry(n *nursery, ports *portBook) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	password, err := n.folder.secret(registryPasswordFile)
-	if err != nil {
-		return nil, err
-	}
-	return &registry{nursery: n, program: path, port: port, password: password}, nil
+	r := &registry{nursery: n, program: path, port: port, certs: certificates{n.folder.path("registry", "tls")}}
+	return r, r.certs.ensure(time.Now())
 }
 
-func (r *registry) address() string { return "http://" + hostPort(r.port) }
+func (r *registry) address() string { return "https://" + hostPort(r.port) }
 
 func (r *registry) describe(e *Endpoints) {
-	e.RegistryURL, e.RegistryUser = r.address(), registryUser
-	e.RegistryFolder = r.nursery.folder.path("registry", "data")
-	e.RegistryPasswordFile = r.nursery.folder.secretFile(registryPasswordFile)
+	e.RegistryURL, e.RegistryFolder = r.address(), r.nursery.folder.path("registry", "data")
+	e.RegistryCAFile, e.RegistryCertFile, e.RegistryKeyFile = r.certs.ca(), r.certs.client(), r.certs.clientKey()
 }
 
 func (r *registry) launch(ctx context.Context, _ func(string)) (instance, error) {
 	file, err := r.configure()
+	if err != nil {
+		return nil, err
+	}
+	client, err := ClientTLS(r.certs.ca(), r.certs.client(), r.certs.clientKey())
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +57,8 @@ func (r *registry) launch(ctx context.Context, _ func(string)) (instance, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := server.answers(ctx, r.ask); err != nil {
+	transport := &http.Transport{TLSClientConfig: client, DisableKeepAlives: true}
+	if err := server.answers(ctx, func(ctx context.Context) error { return r.ask(ctx, transport) }); err != nil {
 		server.stop(ctx)
 		return nil, err
 	}
@@ -80,46 +76,38 @@ func (r *registry) configure() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The password is random and long: a costly hash would only make each request slow.
-	hash, err := bcrypt.GenerateFromPassword([]byte(r.password), bcrypt.MinCost)
-	if err != nil {
-		return "", fmt.Errorf("hash password: %w", err)
-	}
-	passwords, file := f.path("registry", "passwords"), f.path("registry", "config.json")
-	return file, errors.Join(
-		writeFile(passwords, fmt.Appendf(nil, "%s:%s\n", registryUser, hash)),
-		writeJSON(file, object{
-			"version": "0.1",
-			"log":     object{"level": "warn", "accesslog": object{"disabled": true}},
-			"storage": object{
-				"filesystem": object{"rootdirectory": f.path("registry", "data")},
-				"redirect":   object{"disable": true},
-				"maintenance": object{"uploadpurging": object{
-					"enabled": true, "age": "24h", "interval": "1h", "dryrun": false,
-				}},
+	file := f.path("registry", "config.json")
+	return file, writeJSON(file, object{
+		"version": "0.1",
+		"log":     object{"level": "warn", "accesslog": object{"disabled": true}},
+		"storage": object{
+			"filesystem": object{"rootdirectory": f.path("registry", "data")},
+			"redirect":   object{"disable": true},
+			"maintenance": object{"uploadpurging": object{
+				"enabled": true, "age": "24h", "interval": "1h", "dryrun": false,
+			}},
+		},
+		"http": object{
+			"addr": hostPort(r.port), "relativeurls": true, "secret": uploads, "draintimeout": "5s",
+			"tls": object{
+				"certificate": r.certs.server(), "key": r.certs.serverKey(), "clientcas": []string{r.certs.ca()},
+				"minimumtls": "tls1.3",
 			},
-			"http": object{
-				"addr": hostPort(r.port), "relativeurls": true, "secret": uploads, "draintimeout": "5s",
-			},
-			"auth": object{"htpasswd": object{"realm": "gpuaas", "path": passwords}},
-		}))
+		},
+	})
 }
 
-func (r *registry) ask(ctx context.Context) error {
+func (r *registry) ask(ctx context.Context, as http.RoundTripper) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.address()+"/v2/", nil)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
 	}
-	request.SetBasicAuth(registryUser, r.password)
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := as.RoundTrip(request)
 	if err != nil {
 		return fmt.Errorf("ask: %w", err)
 	}
-	if err := answer.Body.Close(); err != nil {
-		return fmt.Errorf("ask: %w", err)
-	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask: it answers with status %d", answer.StatusCode)
+		err = fmt.Errorf("ask: it answers with status %d", answer.StatusCode)
 	}
-	return nil
+	return errors.Join(err, answer.Body.Close())
 }

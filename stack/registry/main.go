@@ -2,9 +2,9 @@
 // project Distribution with the drivers that the stack needs. It is its own module, so that
 // its dependency tree stays out of the product's go.mod.
 //
-// The launcher (gpuaas/stack) writes the configuration file and the file of passwords, and
-// starts one process. It listens on loopback, and only the control plane knows a password:
-// everybody else comes through the control plane, which decides who may push and pull what.
+// The launcher (gpuaas/stack) writes the configuration file and starts one process. It
+// listens on loopback, with mutual TLS, so that only the control plane gets in: everybody
+// else comes through the control plane, which decides who may push and pull what.
 package main
 
 import (
@@ -16,7 +16,6 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry"
-	_ "github.com/distribution/distribution/v3/registry/auth/htpasswd"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
 )
 

@@ -14,8 +14,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -62,30 +60,6 @@ type Config struct {
 	SendTo []string
 	Roots  *x509.CertPool // nil: those of the system
 	Home   *Home          // nil: the platform has no registry of its own
-}
-
-// Home is the platform's own registry.
-type Home struct {
-	Name         string // that references to it begin with
-	URL          *url.URL
-	User         string
-	PasswordFile string
-}
-
-// RoundTrip implements http.RoundTripper: requests go to where the registry is, with the
-// login of the control plane, and to where it sends without one.
-func (h *Home) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host != h.Name {
-		return http.DefaultTransport.RoundTrip(r)
-	}
-	password, err := os.ReadFile(h.PasswordFile)
-	if err != nil {
-		return nil, fmt.Errorf("read password: %w", err)
-	}
-	sent := r.Clone(r.Context())
-	sent.URL.Scheme, sent.URL.Host, sent.Host = h.URL.Scheme, h.URL.Host, ""
-	sent.SetBasicAuth(h.User, strings.TrimSpace(string(password)))
-	return http.DefaultTransport.RoundTrip(sent)
 }
 
 // Client reads from registries. Any number of calls may run side by side.
@@ -170,7 +144,7 @@ func (c *Client) repository(name string) (*remote.Repository, error) {
 	}
 	r.MaxMetadataBytes = maxManifest
 	if c.home != nil && r.Reference.Host() == c.home.Name {
-		r.Client = &http.Client{Timeout: patience, Transport: c.home}
+		r.Client = &http.Client{Timeout: patience, Transport: c.home, CheckRedirect: noRedirect}
 		return r, nil
 	}
 	if !c.guard.MayName(strings.Trim(hostOf(r.Reference.Host()), "[]")) {

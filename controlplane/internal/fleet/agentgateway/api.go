@@ -59,7 +59,7 @@ func (g *Gateway) routes() http.Handler {
 		{http.MethodPost, agentwire.PathLogs, "task-logs", g.asNode(g.meter.calls, g.taskLogs)},
 		{http.MethodPost, agentwire.PathRegistry, "registry-credential", g.asMember(g.registryCredential)},
 		{http.MethodPost, agentwire.PathMint, "mint-credential", g.asMember(g.mintCredential)},
-		{http.MethodGet, agentwire.PathRegistryObjects, "node-registry", g.asMember(g.serveRegistry)},
+		{http.MethodGet, agentwire.PathRegistryObjects, "node-registry", g.asMemberWithin(g.meter.fetches, g.serveRegistry)},
 		{http.MethodGet, agentwire.PathTerminal, operationTerminal, g.asMember(g.terminalSession)},
 	} {
 		mux.Handle(route.method+" "+route.path, g.frame(route.operation, route.handle))
@@ -234,8 +234,10 @@ func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 
 // asMember is asNode for operations that a node that is being removed may not
 // use any more. Such a node only reports the end of its uninstallation.
-func (g *Gateway) asMember(next nodeHandler) handler {
-	return g.asNode(g.meter.calls, func(w http.ResponseWriter, r *http.Request, c caller) error {
+func (g *Gateway) asMember(next nodeHandler) handler { return g.asMemberWithin(g.meter.calls, next) }
+
+func (g *Gateway) asMemberWithin(allowance limiter, next nodeHandler) handler {
+	return g.asNode(allowance, func(w http.ResponseWriter, r *http.Request, c caller) error {
 		if c.Status == node.Removing {
 			return fault.New(fault.Forbidden, agentwire.CodeNodeFenced, "the node is being removed").
 				WithRemedy("let its uninstallation end; an operator can bring the node back")

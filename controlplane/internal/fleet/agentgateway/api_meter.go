@@ -17,6 +17,7 @@ const (
 	arrivalRate, arrivalBurst = 100, 400 // before the database is asked
 	callRate, callBurst       = 20, 100  // reports, results, credentials
 	pollRate, pollBurst       = 50, 200
+	fetchRate, fetchBurst     = 80, 300     // parts of artifacts, which are some MiB each
 	downloadRate              = 1.0 / 30    // a second, so that a download over a bad line can go on
 	downloadBurst             = 20          //
 	refusalRate, refusalBurst = 1.0 / 60, 1 // of trust that are noted: one a minute
@@ -31,6 +32,7 @@ type meter struct {
 	arrivals    limiter // by certificate and address
 	calls       limiter // by node, as the rest
 	polls       limiter
+	fetches     limiter
 	downloads   limiter
 	refusals    limiter
 	downloading *slots
@@ -49,7 +51,9 @@ func newMeter(s Settings, clock func() time.Time) meter {
 	}
 	return meter{
 		newcomers: of(newcomerRate, newcomerBurst), arrivals: of(arrivalRate, arrivalBurst), calls: of(callRate, callBurst),
-		polls: of(pollRate, pollBurst), downloads: of(downloadRate, downloadBurst), refusals: of(refusalRate, refusalBurst),
+		polls:   of(pollRate, pollBurst),
+		fetches: of(fetchRate, fetchBurst), downloads: of(downloadRate, downloadBurst),
+		refusals:    of(refusalRate, refusalBurst),
 		downloading: newSlots(heldDownloads),
 	}
 }

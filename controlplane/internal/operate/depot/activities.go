@@ -3,58 +3,94 @@ package depot
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
-	"strings"
+	"net/url"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 )
 
 const (
-	maxManifest = 4 << 20
+	maxManifest = 1 << 20
+	maxNames    = 1000        // that a manifest may name, for a node to read by it
+	maxChildren = 100         // manifests of an index, likewise
+	keptNames   = 200_000     // digests that are remembered, of all manifests together
+	lookTime    = time.Minute // for all manifests that one question of a node needs
 	// stall is how long either side may bring nothing.
 	stall = 2 * time.Minute
 	// checkEvery is how many bytes of a push come between two looks at the disk.
-	checkEvery = 64 << 20
-	// keepFree is what a push leaves of the file system: at least this share, and this many
-	// bytes.
-	keepFreeShare = 10 // a tenth
+	checkEvery = 1 << 20
+	// keepFree is what a push leaves of the file system: at least this share of its bytes
+	// and files, and this many bytes.
+	keepFreeShare = 10
 	keepFreeBytes = 2 << 30
 )
-
-func trimmed(raw []byte) string { return string(bytes.TrimSpace(raw)) }
 
 func unavailable(cause error) error {
 	return fault.Wrap(cause, fault.Unavailable, "registry_unavailable", "the registry of the platform does not answer").
 		WithRemedy("try again later; an operator sees why in the log of the registry")
 }
 
+// Headers that are passed on: all others are between a client and us, or between us and the
+// registry.
+var (
+	asked = []string{
+		"Accept", "Content-Length", "Content-Range", "Content-Type", "If-None-Match", "If-Range", "Range",
+	}
+	answered = []string{
+		"Accept-Ranges", "Content-Length", "Content-Range", "Content-Type", "Docker-Content-Digest",
+		"Docker-Distribution-Api-Version", "Docker-Upload-Uuid", "Etag", "Link", "Location", "Oci-Chunk-Min-Length",
+		"Oci-Filters-Applied", "Oci-Subject", "Range",
+	}
+)
+
+func only(h http.Header, names []string) http.Header {
+	out := http.Header{}
+	for _, name := range names {
+		if values := h[name]; len(values) > 0 {
+			out[name] = values
+		}
+	}
+	return out
+}
+
 // newProxy passes requests on under the name of the control plane.
 func (s *Service) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
+		Transport: s.cfg.Registry,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(s.cfg.Upstream.URL)
-			p.Out.Host = s.cfg.Upstream.URL.Host
-			for _, name := range []string{"Authorization", "Cookie", "Origin", "Referer"} {
-				p.Out.Header.Del(name)
-			}
-			if password, err := s.cfg.Upstream.password(); err == nil { // else the registry refuses, see below
-				p.Out.SetBasicAuth(s.cfg.Upstream.User, password.Reveal())
-			}
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "https", agentwire.PlatformRegistry, ""
+			p.Out.Header = only(p.Out.Header, asked)
 		},
 		ModifyResponse: func(r *http.Response) error {
-			r.Header.Del("Set-Cookie")
-			if r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden {
-				return fmt.Errorf("it refuses the control plane with status %d", r.StatusCode)
+			if code := r.StatusCode; code == http.StatusUnauthorized || code == http.StatusForbidden ||
+				code < http.StatusOK || code >= http.StatusMultipleChoices && code < http.StatusBadRequest {
+				return fmt.Errorf("it answers the control plane with status %d", r.StatusCode)
 			}
+			r.Header = only(r.Header, answered)
+			if at := r.Header.Get("Location"); at != "" { // where it is, is between the registry and us
+				u, err := url.Parse(at)
+				if err != nil {
+					return fmt.Errorf("it sends to %q", at)
+				}
+				r.Header.Set("Location", (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String())
+			}
+			maps.Copy(r.Header, http.Header{ // an interim answer would have cleared those of the frame
+				"Cache-Control": {"no-store"}, "Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
+				"X-Content-Type-Options": {"nosniff"},
+			})
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -68,8 +104,13 @@ func (s *Service) newProxy() *httputil.ReverseProxy {
 	}
 }
 
-// pass passes a request on. Neither side is waited for without end.
-func (s *Service) pass(w http.ResponseWriter, r *http.Request) {
+// pass passes a request on, for so long at most. Neither side is waited for without end,
+// and all end when the process does.
+func (s *Service) pass(w http.ResponseWriter, r *http.Request, most time.Duration) {
+	ctx, cancel := context.WithTimeout(r.Context(), most)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	r = r.WithContext(ctx)
 	control := http.NewResponseController(w)
 	later := func() {
 		until := time.Now().Add(stall)
@@ -77,19 +118,20 @@ func (s *Service) pass(w http.ResponseWriter, r *http.Request) {
 	}
 	later()
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &incoming{ReadCloser: r.Body, later: later, room: s.cfg.Upstream.room}
+		r.Body = &incoming{ReadCloser: r.Body, later: later, room: s.room, ended: func() {
+			_ = control.SetReadDeadline(time.Time{}) // the registry may take long to keep what has come
+		}}
 	}
 	s.proxy.ServeHTTP(&outgoing{w, later}, r)
-	_ = errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{}))
 }
 
 // incoming is the body of a push.
 type incoming struct {
 	io.ReadCloser
 
-	later func()
-	room  func() error
-	left  int
+	later, ended func()
+	room         func() error
+	left         int
 }
 
 // Read implements io.Reader.
@@ -102,7 +144,11 @@ func (b *incoming) Read(into []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(into)
 	b.left -= n
-	b.later()
+	if errors.Is(err, io.EOF) {
+		b.ended()
+	} else {
+		b.later()
+	}
 	return n, err
 }
 
@@ -123,18 +169,18 @@ func (w *outgoing) Write(b []byte) (int, error) {
 func (w *outgoing) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // room refuses to fill a file system that others need, too.
-func (u Upstream) room() error {
-	if u.Folder == "" {
+func (s *Service) room() error {
+	if s.cfg.Folder == "" {
 		return nil
 	}
 	var fs unix.Statfs_t
-	if err := unix.Statfs(u.Folder, &fs); err != nil {
+	if err := unix.Statfs(s.cfg.Folder, &fs); err != nil {
 		return fmt.Errorf("look at the file system of the registry: %w", err)
 	}
 	free, all := int64(fs.Bavail)*fs.Bsize, int64(fs.Blocks)*fs.Bsize //nolint:gosec // far below the limit of the type
-	if free < keepFreeBytes || free < all/keepFreeShare {
-		return fault.New(fault.Unavailable, "registry_full", "the registry takes nothing more: %d GiB of its disk are free, "+
-			"and a tenth of it, and 2 GiB, are kept", free>>30).
+	if free < keepFreeBytes || free < all/keepFreeShare || fs.Ffree < fs.Files/keepFreeShare {
+		return fault.New(fault.Unavailable, "registry_full", "the registry takes nothing more: %d GiB and %d files are free on "+
+			"its disk, and a tenth of both, and 2 GiB, are kept", free>>30, fs.Ffree).
 			WithRemedy("ask whoever runs the platform to give the registry more space")
 	}
 	return nil
@@ -142,6 +188,8 @@ func (u Upstream) room() error {
 
 // naming is what a manifest names by digest: an index manifests, another one blobs.
 type naming struct{ manifests, blobs []string }
+
+func (n naming) size() int { return 1 + len(n.manifests) + len(n.blobs) }
 
 // names reads what a manifest names. Under its digest it never names anything else.
 func (s *Service) names(ctx context.Context, repository, digest string) (naming, error) {
@@ -158,32 +206,33 @@ func (s *Service) names(ctx context.Context, repository, digest string) (naming,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for old := range s.named { // any one: what is read again costs little
-		if len(s.named) < 1000 {
+	if old, there := s.named[key]; there { // another request was faster
+		return old, nil
+	}
+	for old, n := range s.named { // any one: what is read again costs little
+		if s.kept+found.size() <= keptNames {
 			break
 		}
 		delete(s.named, old)
+		s.kept -= n.size()
 	}
 	s.named[key] = found
+	s.kept += found.size()
 	return found, nil
 }
 
+// readNames reads a manifest by its digest. What no node would fetch names nothing.
 func (s *Service) readNames(ctx context.Context, repository, digest string) (out naming, there bool, _ error) {
-	password, err := s.cfg.Upstream.password()
-	if err != nil {
-		return out, false, err
+	at := url.URL{
+		Scheme: "https", Host: agentwire.PlatformRegistry, Path: "/v2/" + repository + "/manifests/" + digest,
 	}
-	at := s.cfg.Upstream.URL.JoinPath("v2", repository, "manifests", digest)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return out, false, fmt.Errorf("ask for a manifest: %w", err)
 	}
-	r.SetBasicAuth(s.cfg.Upstream.User, password.Reveal())
-	r.Header["Accept"] = []string{strings.Join([]string{
-		"application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json",
-		"application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.distribution.manifest.list.v2+json",
-	}, ",")}
-	answer, err := http.DefaultClient.Do(r)
+	r.Header.Set("Accept", "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, "+
+		"application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json")
+	answer, err := s.cfg.Registry.RoundTrip(r)
 	if err != nil {
 		return out, false, unavailable(err)
 	}
@@ -195,26 +244,70 @@ func (s *Service) readNames(ctx context.Context, repository, digest string) (out
 	default:
 		return out, false, unavailable(fmt.Errorf("status %d", answer.StatusCode))
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxManifest))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxManifest+1))
 	if err != nil {
 		return out, false, unavailable(err)
 	}
-	type one struct {
-		Digest string `json:"digest"`
+	sum := sha256.Sum256(body)
+	if len(body) > maxManifest || "sha256:"+hex.EncodeToString(sum[:]) != digest {
+		return out, true, nil
 	}
 	var m struct {
-		Config    one   `json:"config"`
-		Layers    []one `json:"layers"`
-		Manifests []one `json:"manifests"`
+		MediaType string      `json:"mediaType"`
+		Config    descriptor  `json:"config"`
+		Layers    descriptors `json:"layers"`
+		Manifests descriptors `json:"manifests"`
 	}
 	if err := json.Unmarshal(body, &m); err != nil {
-		return out, false, fmt.Errorf("read manifest %s: %w", digest, err)
+		return out, true, nil // it is no manifest
 	}
-	for _, d := range m.Manifests {
-		out.manifests = append(out.manifests, d.Digest)
+	if m.MediaType == "application/vnd.oci.image.index.v1+json" ||
+		m.MediaType == "application/vnd.docker.distribution.manifest.list.v2+json" {
+		if out.manifests = m.Manifests.sound(); len(out.manifests) > maxChildren {
+			out.manifests = nil
+		}
+		return out, true, nil
 	}
-	for _, d := range append(m.Layers, m.Config) {
-		out.blobs = append(out.blobs, d.Digest)
-	}
+	out.blobs = append(m.Layers, m.Config).sound()
 	return out, true, nil
+}
+
+type descriptor struct {
+	Digest string `json:"digest"`
+}
+
+// descriptors are read one by one, and no more than are used: a few bytes of JSON would
+// otherwise become much memory.
+type descriptors []descriptor
+
+var errTooMany = errors.New("it names too much")
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *descriptors) UnmarshalJSON(raw []byte) error {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := in.Token(); err != nil || t != json.Delim('[') {
+		return err
+	}
+	for in.More() {
+		if len(*d) == maxNames {
+			return errTooMany
+		}
+		var one descriptor
+		if err := in.Decode(&one); err != nil {
+			return err
+		}
+		*d = append(*d, one)
+	}
+	return nil
+}
+
+// sound lists the digests among them.
+func (d descriptors) sound() []string {
+	var out []string
+	for _, one := range d {
+		if digestForm.MatchString(one.Digest) {
+			out = append(out, one.Digest)
+		}
+	}
+	return out
 }

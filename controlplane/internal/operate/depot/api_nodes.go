@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
@@ -20,7 +21,14 @@ func (s *Service) ServeNode(w http.ResponseWriter, r *http.Request, n id.Node) e
 		r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return fault.New(fault.NotFound, "not_found", "nodes read manifests and blobs by their digest only")
 	}
-	allowed, err := s.fetches(r.Context(), n, want)
+	leave, err := s.enter("node "+n.String(), transfersOfNode)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
+	defer cancel()
+	allowed, err := s.fetches(ctx, n, want)
 	if err != nil {
 		return err
 	}
@@ -29,9 +37,16 @@ func (s *Service) ServeNode(w http.ResponseWriter, r *http.Request, n id.Node) e
 			want.reference, want.repository).
 			WithRemedy("run the operation again; a node reads from the registry only while a run of it fetches there")
 	}
-	s.pass(w, r)
+	s.pass(w, plain(r), longestOfNode)
 	return nil
 }
+
+const (
+	transfersOfNode = 16 // at a time; an agent has eight
+	// longestOfNode is how long a node goes on with what its task allowed it when it began.
+	// Agents ask for a few MiB at a time.
+	longestOfNode = 10 * time.Minute
+)
 
 // fetches says whether a task that a node works on fetches a manifest or a blob: by its
 // digest, or because what it fetches names it, or names a manifest that does.

@@ -1,10 +1,14 @@
 package depot
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -52,19 +56,70 @@ func (s *Service) ServePeople(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	if want.object == uploads { // a blob of another repository is not brought here by its name
-		q := r.URL.Query()
-		q.Del("mount")
-		q.Del("from")
-		r.URL.RawQuery = q.Encode()
+	leave, err := s.enter(auth.From(r.Context()).ID, transfersOfOne)
+	if err != nil {
+		refuse(w, err)
+		return
 	}
-	pushed := want.object == manifests && r.Method == http.MethodPut
+	defer leave()
+	if want.writes(r.Method) {
+		s.push(w, r, place, want)
+		return
+	}
+	s.pass(w, plain(r), longestTransfer)
+}
+
+const (
+	transfersOfOne  = 32 // at a time, of a person or a program
+	longestTransfer = 12 * time.Hour
+	manifestTime    = 5 * time.Minute
+)
+
+// plain makes of a request what it is by its path: the registry would read parameters out
+// of a form, too.
+func plain(r *http.Request) *http.Request {
+	r = r.Clone(r.Context())
+	q := r.URL.Query()
+	q.Del("mount") // a blob of another repository is not brought here by its name
+	q.Del("from")
+	r.URL.RawQuery = q.Encode()
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || !strings.HasSuffix(kind, "json") {
+		r.Header.Set("Content-Type", "application/octet-stream")
+	}
+	return r
+}
+
+// push passes on what changes the registry. A manifest is kept and recorded even if whoever
+// sent it does not wait for the answer.
+func (s *Service) push(w http.ResponseWriter, r *http.Request, place artifact.Owner, want request) {
+	if err := s.room(); err != nil {
+		refuse(w, err)
+		return
+	}
+	r = plain(r)
+	if want.object != manifests {
+		s.pass(w, r, longestTransfer)
+		return
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(stall)) // a recorder has none
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPushed))
+	if err != nil {
+		refuse(w, fault.Wrap(err, fault.Invalid, "registry_manifest_unreadable",
+			"the manifest did not come as a whole, or has more than %d bytes", maxPushed))
+		return
+	}
+	r = r.WithContext(context.WithoutCancel(r.Context()))
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer := &watched{ResponseWriter: w}
-	s.pass(answer, r)
-	if pushed && answer.status == http.StatusCreated {
+	s.pass(answer, r, manifestTime)
+	if answer.status == http.StatusCreated {
 		s.notePush(r.Context(), place, want, answer.Header().Get("Docker-Content-Digest"))
 	}
 }
+
+// maxPushed is how large a manifest may be that is pushed.
+const maxPushed = 4 << 20
 
 // admit decides whether a caller may do with a repository what it wants.
 func (s *Service) admit(r *http.Request, want request) (artifact.Owner, error) {
@@ -112,7 +167,6 @@ func (s *Service) noteDenial(ctx context.Context, method string, want request, o
 }
 
 func (s *Service) notePush(ctx context.Context, place artifact.Owner, want request, digest string) {
-	ctx = context.WithoutCancel(ctx) // it was pushed, whether the client waits for more or not
 	err := s.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{
 			Action: "registry.push", TargetKind: "repository", TargetID: want.repository, Org: place.Org,

@@ -3,181 +3,24 @@ package depot_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	ggcr "github.com/google/go-containerregistry/pkg/registry"
-
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/adapter/registry"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/operate/artifact"
 	"gpuaas/controlplane/internal/operate/depot"
-)
-
-const password = "known to the control plane alone"
-
-// world is a depot before a registry that lets in nobody else.
-type world struct {
-	t       *testing.T
-	service *depot.Service
-	org     id.Org
-	project id.Project
-	tasks   works
-	closed  map[id.Org]bool // tenants that are disabled
-	passed  []string        // what the registry was asked
-}
-
-type works map[id.Node][]agenttask.Task
-
-func (w works) WorksOn(_ context.Context, n id.Node, taskType string) ([]agenttask.Task, error) {
-	if taskType != agentwire.TypeOperationRun {
-		return nil, fmt.Errorf("asked about %s", taskType)
-	}
-	return w[n], nil
-}
-
-// TenantEnabled implements depot.Tenants.
-func (w *world) TenantEnabled(_ context.Context, org id.Org) error {
-	if w.closed[org] {
-		return fault.New(fault.Forbidden, "tenant_disabled", "the tenant is disabled")
-	}
-	return nil
-}
-
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	db, owner := postgrestest.NewWithOwner(t)
-	w := &world{
-		t: t, org: id.New[id.Org](), project: id.New[id.Project](), tasks: works{}, closed: map[id.Org]bool{},
-	}
-	for _, query := range []string{
-		`INSERT INTO organizations (id, slug, name) SELECT $1, 'acme', 'Acme' WHERE $2::uuid IS NOT NULL`,
-		`INSERT INTO projects (id, org_id, slug, name) VALUES ($2, $1, 'training', 'Training')`,
-	} {
-		if _, err := owner.Exec(t.Context(), query, w.org, w.project); err != nil {
-			t.Fatal(err)
-		}
-	}
-	behind := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)), ggcr.WithReferrersSupport(true))
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if user, given, _ := r.BasicAuth(); user != "gpuaas" || given != password || r.Header.Get("Cookie") != "" {
-			t.Errorf("%s %s comes as %q", r.Method, r.URL.Path, user)
-		}
-		w.passed = append(w.passed, r.Method+" "+r.URL.RequestURI())
-		behind.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(server.Close)
-	at, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.service = depot.New(depot.Config{
-		DB: db, Upstream: depot.Upstream{URL: at, User: "gpuaas", PasswordFile: file, Folder: t.TempDir()},
-		Places: artifact.New(db, nil), Tasks: w.tasks, Tenants: w, Logger: slog.New(slog.DiscardHandler),
-	})
-	return w
-}
-
-func digestOf(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// as is somebody with a role in the project of the world.
-func (w *world) as(role auth.Role) *auth.Principal {
-	return &auth.Principal{
-		Kind: auth.KindUser, ID: "somebody",
-		Projects: map[id.Project]auth.ProjectRole{w.project: {Org: w.org, Role: role}},
-	}
-}
-
-// asks does something as somebody.
-func (w *world) asks(who *auth.Principal, method, path, mediaType string, body []byte) *httptest.ResponseRecorder {
-	w.t.Helper()
-	r := httptest.NewRequestWithContext(auth.With(w.t.Context(), who), method, "/v2/"+path, bytes.NewReader(body))
-	r.Header.Set("Authorization", "Bearer a token of somebody")
-	if mediaType != "" {
-		r.Header.Set("Content-Type", mediaType)
-	}
-	rw := httptest.NewRecorder()
-	w.service.ServePeople(rw, r)
-	return rw
-}
-
-func (w *world) wants(what string, rw *httptest.ResponseRecorder, status int, code string) {
-	w.t.Helper()
-	var said struct {
-		Errors []struct {
-			Detail struct{ Code string }
-		}
-	}
-	if rw.Code >= http.StatusBadRequest {
-		if err := json.Unmarshal(rw.Body.Bytes(), &said); err != nil || len(said.Errors) != 1 {
-			w.t.Errorf("%s: %d %s", what, rw.Code, rw.Body)
-			return
-		}
-		if said.Errors[0].Detail.Code != code {
-			w.t.Errorf("%s: %s, want %s", what, rw.Body, code)
-		}
-	}
-	if rw.Code != status {
-		w.t.Errorf("%s: status %d %s, want %d", what, rw.Code, rw.Body, status)
-	}
-}
-
-// push pushes a blob, and answers its digest.
-func (w *world) push(repository, body string) string {
-	w.t.Helper()
-	digest := digestOf([]byte(body))
-	rw := w.asks(w.as(auth.ProjectAdmin), http.MethodPost, repository+"/blobs/uploads/?digest="+digest,
-		"application/octet-stream", []byte(body))
-	w.wants("push "+body, rw, http.StatusCreated, "")
-	return digest
-}
-
-// manifest pushes one that names some blobs or manifests, and answers its digest.
-func (w *world) manifest(repository, list string, names ...string) string {
-	w.t.Helper()
-	var all []any
-	for _, d := range names {
-		all = append(all, map[string]any{"mediaType": manifestType, "digest": d, "size": 1})
-	}
-	media := manifestType
-	if list == "manifests" {
-		media = indexType
-	}
-	body, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": media, list: all})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	rw := w.asks(w.as(auth.ProjectAdmin), http.MethodPut, repository+"/manifests/"+digestOf(body), media, body)
-	w.wants("push a manifest", rw, http.StatusCreated, "")
-	return digestOf(body)
-}
-
-const (
-	manifestType = "application/vnd.oci.image.manifest.v1+json"
-	indexType    = "application/vnd.oci.image.index.v1+json"
 )
 
 // Who pulls needs to see artifacts of the project, who pushes needs to manage them, and for
@@ -221,21 +64,86 @@ func TestAttackARepositoryIsOfItsProject(t *testing.T) {
 		http.StatusForbidden, "tenant_disabled")
 }
 
-// A blob of another repository is not brought into one's own by its digest.
+// A blob of another repository is not brought into one's own by its digest: neither by the
+// address nor by a form, which the registry would read as well.
 func TestAttackABlobIsNotMountedFromAnotherRepository(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.asks(w.as(auth.ProjectAdmin), http.MethodPost,
-		"acme/training/llm/blobs/uploads/?mount="+digestOf([]byte("theirs"))+"&from=other/secret/llm", "", nil)
-	for _, asked := range w.passed {
-		if strings.Contains(asked, "mount") || strings.Contains(asked, "from") {
-			t.Errorf("the registry is asked for %s", asked)
+	const at = "acme/training/llm/blobs/uploads/"
+	theirs := "mount=" + digestOf([]byte("theirs")) + "&from=other/secret/llm"
+	admin := w.as(auth.ProjectAdmin)
+	w.asks(admin, http.MethodPost, at+"?"+theirs, "", nil)
+	w.asks(admin, http.MethodPost, at, "application/x-www-form-urlencoded", []byte(theirs))
+	w.asks(admin, http.MethodPost, at, "multipart/form-data; boundary=b", []byte("--b\r\n\r\nx\r\n--b--\r\n"))
+	for i, asked := range w.passed {
+		if strings.Contains(asked, "mount") || strings.Contains(asked, "from") ||
+			w.headers[i].Get("Content-Type") != "application/octet-stream" {
+			t.Errorf("the registry is asked for %s as %s", asked, w.headers[i].Get("Content-Type"))
 		}
 	}
-	if len(w.passed) != 1 {
+	if len(w.passed) != 3 {
 		t.Errorf("passed on: %q", w.passed)
 	}
 }
+
+// Nothing of who asks is told to the registry, and no connection is handed over to it.
+func TestAttackTheRegistryLearnsNothingOfWhoAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := httptest.NewRequestWithContext(auth.With(t.Context(), w.as(auth.ProjectMember)), http.MethodGet,
+		"/v2/acme/training/llm/tags/list", nil)
+	for _, name := range []string{
+		"Authorization", "Cookie", "X-Agent-Session", "Upgrade", "Expect", "Forwarded", "Referer",
+	} {
+		r.Header.Set(name, "a secret")
+	}
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Accept", "application/json")
+	w.service.ServePeople(httptest.NewRecorder(), r)
+	for name, values := range w.headers[0] {
+		if strings.Contains(strings.Join(values, " "), "a secret") || name == "Upgrade" || name == "Expect" {
+			t.Errorf("%s: %q", name, values)
+		}
+	}
+	if w.headers[0].Get("Accept") != "application/json" {
+		t.Error("what is asked for is not passed on")
+	}
+}
+
+// Whoever pushes a manifest and leaves before the answer is recorded all the same.
+func TestAttackAPushIsRecordedThoughItsSenderLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, leave := context.WithCancel(auth.With(t.Context(), w.as(auth.ProjectAdmin)))
+	body := []byte(`{"schemaVersion":2,"mediaType":"` + manifestType + `","layers":[]}`)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPut, "/v2/acme/training/llm/manifests/v1", bytes.NewReader(body))
+	r.Header.Set("Content-Type", manifestType)
+	r.Body = &leaving{Reader: bytes.NewReader(body), leave: leave}
+	w.service.ServePeople(httptest.NewRecorder(), r)
+	var action, digest string
+	if err := w.owner.QueryRow(t.Context(), `SELECT action, metadata->>'digest' FROM audit_logs WHERE target_id = 'acme/training/llm'`).
+		Scan(&action, &digest); err != nil || action != "registry.push" || digest != digestOf(body) {
+		t.Errorf("%s %s: %v", action, digest, err)
+	}
+}
+
+// leaving ends the request when its body was read.
+type leaving struct {
+	*bytes.Reader
+	leave func()
+}
+
+// Read implements io.Reader.
+func (l *leaving) Read(b []byte) (int, error) {
+	n, err := l.Reader.Read(b)
+	if err != nil {
+		l.leave()
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (l *leaving) Close() error { return nil }
 
 // The platform's repositories are read by all, and written by itself.
 func TestRepositoriesOfThePlatform(t *testing.T) {
@@ -332,6 +240,86 @@ func TestAttackANodeReadsOnlyWhatItsTaskFetches(t *testing.T) {
 	}
 }
 
+// What a manifest names is bounded and believed only in its place: digests that are none
+// lead nowhere else, and a manifest that names too much names nothing.
+func TestAttackAManifestNamesWhatItShouldNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const mine = "acme/training/llm"
+	secret := w.push("acme/training/other", "secret")
+	wide := w.manifest("acme/training/other", "layers", secret)
+	blob := w.push(mine, "one")
+	many := make([]string, 1001)
+	for i := range many {
+		many[i] = blob
+	}
+	unknown := make([]string, 101)
+	for i := range unknown {
+		unknown[i] = digestOf([]byte{byte(i)})
+	}
+	for what, root := range map[string]string{
+		"a way out":     w.index(mine, "../../other/manifests/"+wide, "../../../_catalog"),
+		"many blobs":    w.manifest(mine, "layers", many...),
+		"many children": w.index(mine, unknown...),
+	} {
+		n := id.New[id.Node]()
+		w.works(n, agentwire.PlatformRegistry+"/"+mine+"@"+root)
+		before := len(w.passed)
+		for _, wanted := range []string{secret, blob} {
+			err := w.service.ServeNode(httptest.NewRecorder(),
+				httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v2/"+mine+"/blobs/"+wanted, nil), n)
+			if fault.CodeOf(err) != "registry_not_for_task" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if asked := w.passed[before:]; len(asked) != 1 {
+			t.Errorf("%s: the registry is asked %d times: %q", what, len(asked), asked)
+		}
+	}
+}
+
+// Nobody has more than some transfers at a time, and all end when the process does.
+func TestTransfersAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	arrived, hold := make(chan struct{}), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		select {
+		case <-hold:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(slow.Close)
+	t.Cleanup(func() { close(hold) })
+	at, err := url.Parse(slow.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.service = depot.New(depot.Config{
+		Registry: &registry.Home{Name: agentwire.PlatformRegistry, URL: at}, Places: w, Tasks: w.tasks, Tenants: w,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	ended := make(chan int)
+	const most = 32
+	for range most {
+		go func() {
+			ended <- w.asks(w.as(auth.ProjectMember), http.MethodGet, "acme/training/llm/tags/list", "", nil).Code
+		}()
+	}
+	for range most {
+		<-arrived
+	}
+	w.wants("one more", w.asks(w.as(auth.ProjectMember), http.MethodGet, "acme/training/llm/tags/list", "", nil),
+		http.StatusTooManyRequests, "registry_transfers_exceeded")
+	w.service.Close()
+	for range most {
+		if code := <-ended; code != http.StatusServiceUnavailable {
+			t.Errorf("after the end: status %d", code)
+		}
+	}
+}
+
 // A client gives its token as a password, and no cookie of a browser counts.
 func TestATokenIsThePassword(t *testing.T) {
 	t.Parallel()
@@ -359,8 +347,8 @@ func TestTheRegistryRefusesTheControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.service = depot.New(depot.Config{
-		Upstream: depot.Upstream{URL: at, User: "gpuaas", PasswordFile: filepath.Join(t.TempDir(), "none")},
-		Places:   w, Tasks: w.tasks, Tenants: w, Logger: slog.New(slog.DiscardHandler),
+		Registry: home(at, filepath.Join(t.TempDir(), "none")), Places: w, Tasks: w.tasks, Tenants: w,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	rw := w.asks(w.as(auth.ProjectAdmin), http.MethodGet, "acme/training/llm/tags/list", "", nil)
 	w.wants("refused", rw, http.StatusServiceUnavailable, "registry_unavailable")
