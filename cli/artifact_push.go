@@ -33,8 +33,10 @@ const artifactTypeFiles = "application/vnd.gpuaas.files.v1"
 func (a *app) artifactPushCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "push NAME PATH", short: "Push files to the platform's registry, and register them",
-		args:       frame.Exactly("NAME", "PATH"),
-		operations: append(levelOperations("register", "artifact"), "get-project", "get-tenant"),
+		args: frame.Exactly("NAME", "PATH"),
+		operations: []string{
+			"register-project-artifact", "register-global-artifact", "get-project", "get-tenant",
+		},
 		long: "PATH is a file or a folder, whose files become layers of an artifact. What the registry has already is not\n" +
 			"sent again, and the same files get the same digest. Other clients of registries can push as well, to\n" +
 			"TENANT/PROJECT/NAME at the address of the API, with a token as their password.",

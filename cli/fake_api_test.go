@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
@@ -119,11 +121,14 @@ type fakeAPI struct {
 	arrived *sync.Cond // on mu; a request came
 	calls   []received
 	answers map[string]http.HandlerFunc
+	// registry is the platform's own, which is where the API is and not in its contract.
+	registry http.Handler
 }
 
 func newFakeAPI(t testing.TB) *fakeAPI {
 	t.Helper()
 	f := &fakeAPI{t: t, routes: contractRoutes(t), answers: cannedAnswers()}
+	f.registry = registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	f.arrived = sync.NewCond(&f.mu)
 	f.Server = httptest.NewUnstartedServer(f)
 	f.Config.SetKeepAlivesEnabled(false)
@@ -149,6 +154,13 @@ func (f *fakeAPI) on(operation string, answers ...http.HandlerFunc) {
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body)) // an answer may depend on it
+	if strings.HasPrefix(r.URL.Path, "/v2/") {
+		if r.Header.Get("Authorization") != "Bearer "+canary {
+			f.t.Errorf("the registry is asked as %q", r.Header.Get("Authorization"))
+		}
+		f.registry.ServeHTTP(w, r)
+		return
+	}
 	i := slices.IndexFunc(f.routes, func(rt route) bool { return rt.matches(r) })
 	if i < 0 {
 		f.t.Errorf("no operation of the contract: %s %s", r.Method, r.URL)
