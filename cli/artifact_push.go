@@ -58,6 +58,7 @@ func (a *app) artifactPushCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				s.Note("pushed as %s/%s@%s", agentwire.PlatformRegistry, repository, pushed)
 				return frame.Show(s.Session, a.artifactColumns())(level.registerOnce(apiclient.ArtifactNewBody{
 					Name: args[0], Kind: apiclient.ArtifactNewBodyKindOci, Labels: frame.Given(s.Session, "label", labels),
 					Source: agentwire.PlatformRegistry + "/" + repository + "@" + pushed,

@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -99,8 +101,8 @@ func (s *Service) newProxy() *httputil.ReverseProxy {
 			}
 			refuse(w, err)
 		},
-		ErrorLog:      slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
-		FlushInterval: -1,
+		ErrorLog:   slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		BufferPool: buffers{&sync.Pool{New: func() any { return new([256 << 10]byte) }}},
 	}
 }
 
@@ -112,8 +114,13 @@ func (s *Service) pass(w http.ResponseWriter, r *http.Request, most time.Duratio
 	defer context.AfterFunc(s.life, cancel)()
 	r = r.WithContext(ctx)
 	control := http.NewResponseController(w)
+	var last atomic.Int64 // both directions move the deadlines
 	later := func() {
-		until := time.Now().Add(stall)
+		now := time.Now()
+		if last.Swap(now.Unix()) == now.Unix() { // once a second: it costs more than the bytes
+			return
+		}
+		until := now.Add(stall)
 		_ = errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until)) // a recorder has none
 	}
 	later()
@@ -124,6 +131,17 @@ func (s *Service) pass(w http.ResponseWriter, r *http.Request, most time.Duratio
 	}
 	s.proxy.ServeHTTP(&outgoing{w, later}, r)
 }
+
+// buffers are what transfers are copied through.
+type buffers struct{ pool *sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (b buffers) Get() []byte {
+	return b.pool.Get().(*[256 << 10]byte)[:] //nolint:forcetypeassert // it holds nothing else
+}
+
+// Put implements httputil.BufferPool.
+func (b buffers) Put(used []byte) { b.pool.Put((*[256 << 10]byte)(used)) }
 
 // incoming is the body of a push.
 type incoming struct {
