@@ -48,9 +48,7 @@ func unavailable(cause error) error {
 // Headers that are passed on: all others are between a client and us, or between us and the
 // registry.
 var (
-	asked = []string{
-		"Accept", "Content-Length", "Content-Range", "Content-Type", "If-None-Match", "If-Range", "Range",
-	}
+	asked    = []string{"Accept", "Content-Length", "Content-Range", "Content-Type", "If-Range", "Range"}
 	answered = []string{
 		"Accept-Ranges", "Content-Length", "Content-Range", "Content-Type", "Docker-Content-Digest",
 		"Docker-Distribution-Api-Version", "Docker-Upload-Uuid", "Etag", "Link", "Location", "Oci-Chunk-Min-Length",
@@ -96,7 +94,7 @@ func (s *Service) newProxy() *httputil.ReverseProxy {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() == nil {
+			if _, ours := fault.As(err); !ours && r.Context().Err() == nil {
 				s.cfg.Logger.ErrorContext(r.Context(), "the registry did not answer", "error", err)
 			}
 			refuse(w, err)
