@@ -49,6 +49,9 @@ type fleet struct {
 	// hostKeys tells a tenant that its node shows other host keys. It is set once
 	// the rest exists.
 	hostKeys func(ctx context.Context, tx pgx.Tx, n id.Node, keys node.HostKeys) error
+	// cameBack looks at a node that has just reported, for the rollouts that it failed in
+	// without a word. It is set once the rest exists.
+	cameBack func(ctx context.Context, n id.Node) error
 	// rent tends what tenants rent. It is set once the rest exists.
 	rent func(ctx context.Context) error
 	// registry answers nodes that read from the platform's registry. It is set once the rest
@@ -106,6 +109,9 @@ func newFleet(
 			// still say what it is.
 			if err := (resolver.Delivery{Tasks: f.tasks}).Reported(ctx, n, generation, c); err != nil {
 				logger.WarnContext(ctx, "resolver configuration not given", "node_id", n, "error", err)
+			}
+			if err := f.cameBack(ctx, n); err != nil {
+				logger.WarnContext(ctx, "node that may have to go back not looked at", "node_id", n, "error", err)
 			}
 			return nil
 		},

@@ -49,6 +49,7 @@ func (p *parts) newRuns() {
 		DB: p.db, Tasks: p.fleet.tasks, Prepare: p.fleet.packages.Prepare, Released: p.fleet.released,
 		Giveable: p.fleet.giveable,
 	})
+	p.fleet.cameBack = p.rollouts.CameBack
 }
 
 // home is how the control plane reads from the platform's own registry.

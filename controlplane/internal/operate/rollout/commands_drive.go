@@ -194,7 +194,7 @@ func (l *look) next(m Member, row rolloutdb.LiveRow) Member {
 	case task.Ended() && task != agenttask.Succeeded:
 		return backFailed(m, l.now, row.TaskCode+": "+row.TaskMessage)
 	case late:
-		return backFailed(m, l.now, "it did not report the version before in time")
+		return backFailed(m, l.now, "it did not report the version before in time").wentSilent()
 	}
 	return m
 }
@@ -221,7 +221,7 @@ func (l *look) updating(m Member, row rolloutdb.LiveRow, late bool) Member {
 	case late && task == agenttask.Succeeded:
 		return m.ended(Failed, l.now, "its update succeeded, but it reports version %s", row.ReportedAgentVersion)
 	case late:
-		return m.ended(Failed, l.now, "its agent did not report before the deadline")
+		return m.ended(Failed, l.now, "its agent did not report before the deadline").wentSilent()
 	case task == agenttask.Succeeded && m.Detail != waitsForReport:
 		deadline := l.now.Add(graceToReport)
 		if m.DeadlineAt != nil && m.DeadlineAt.Before(deadline) {
@@ -364,7 +364,7 @@ func (l *look) begin(ctx context.Context) error {
 		int64(l.r.Plan.MaxUnavailable)-l.r.number(Updating, GoingBack)-failed)
 	const mostLooks = 1000
 	rows, err := l.q.Startable(ctx, rolloutdb.StartableParams{
-		RolloutID: l.r.ID, Wave: &l.r.Wave, Version: l.r.Version, Most: mostLooks,
+		RolloutID: l.r.ID, Wave: &l.r.Wave, Version: l.r.Version, Most: mostLooks, Now: l.now,
 	})
 	if err != nil {
 		return fmt.Errorf("read nodes to begin with: %w", err)
@@ -385,35 +385,6 @@ func (l *look) begin(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// ready says whether a node can be begun with now, and what became of it otherwise.
-func (l *look) ready(m Member, row rolloutdb.StartableRow) (Member, bool) {
-	switch status := node.Status(row.NodeStatus); {
-	case status == node.Offline:
-		m.Outcome, m.Detail = SkippedOffline, "it was offline; it is updated when it is back while the rollout lasts"
-		return m, false
-	case status != node.Active:
-		return m.ended(Excluded, l.now, "it is %s now", row.NodeStatus), false
-	case row.AgentChannel == string(node.Pinned) || row.AgentChannel == string(node.Unassigned):
-		return m.ended(Excluded, l.now, "it is %s now", row.AgentChannel), false
-	case row.ReportedAgentVersion == l.r.Version:
-		return m.ended(Excluded, l.now, "it runs the version already"), false
-	case row.ForeignArchitecture != "":
-		return m.ended(Excluded, l.now, "%s", foreign(row.ForeignArchitecture)), false
-	case row.Rented && l.r.Plan.Rented == rentedLeave:
-		return m.ended(Excluded, l.now, "somebody rents it now"), false
-	case row.Busy || row.HeldBy != "" || row.OpenTerminal:
-		if m.DeadlineAt != nil && l.now.After(*m.DeadlineAt) {
-			return m.ended(Excluded, l.now, "it was never idle"), false
-		}
-		if m.DeadlineAt == nil {
-			deadline := l.now.Add(l.r.Plan.node())
-			m.DeadlineAt, m.Detail = &deadline, "it waits until the node is idle: a task, an operation or a terminal is open"
-		}
-		return m, false
-	}
-	return m, true
 }
 
 func (l *look) start(ctx context.Context, m Member, row rolloutdb.StartableRow) (Member, error) {
@@ -442,7 +413,8 @@ func (l *look) keepMember(ctx context.Context, m Member) error {
 	if err := l.q.SetTarget(ctx, rolloutdb.SetTargetParams{
 		RolloutID: l.r.ID, NodeID: m.Node, Status: string(m.Outcome), Detail: m.Detail, FromVersion: m.From,
 		WasSchedulable: m.WasSchedulable, TaskID: m.Task, Failures: m.Failures, StartedAt: m.StartedAt,
-		DeadlineAt: m.DeadlineAt, BakeUntil: m.BakeUntil, FinishedAt: m.FinishedAt, MemoryBefore: known(m.MemoryBefore),
+		DeadlineAt: m.DeadlineAt, BakeUntil: m.BakeUntil, FinishedAt: m.FinishedAt,
+		MemoryBefore: known(m.MemoryBefore), Silent: m.Silent,
 	}); err != nil {
 		return fmt.Errorf("keep node of rollout: %w", err)
 	}

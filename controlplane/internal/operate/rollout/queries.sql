@@ -3,7 +3,7 @@
 SELECT n.id, n.hostname, n.status, n.sku_id, n.region_code, n.agent_channel, n.reported_agent_version,
     n.desired_agent_version, n.certificate_not_after, COALESCE(n.capabilities ->> 'agent.protocol', '')::text AS protocol,
     COALESCE(m.site_id::text, '')::text AS site,
-    EXISTS (SELECT FROM allocation_resource_claims c WHERE c.node_id = n.id AND c.ended_at IS NULL)::boolean AS rented,
+    EXISTS (SELECT FROM node_occupations o WHERE o.node_id = n.id AND o.kind = 'claim')::boolean AS rented,
     COALESCE((SELECT t.rollout_id::text FROM agent_rollout_targets t WHERE t.node_id = n.id
         AND t.status IN ('pending', 'updating', 'baking', 'returning')), '')::text AS busy_with,
     -- What a node is, by its own word or by the release that it runs; nobody knows of some.
@@ -66,23 +66,24 @@ WHERE t.rollout_id = $1 AND t.status IN ('updating', 'baking', 'returning') ORDE
 -- Nodes of a wave, or of an earlier one, that may be begun with. Those that were
 -- offline come after the others.
 SELECT sqlc.embed(t), n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
-    EXISTS (SELECT FROM allocation_resource_claims a WHERE a.node_id = n.id AND a.ended_at IS NULL)::boolean AS rented,
-    EXISTS (SELECT FROM node_tasks k WHERE k.node_id = n.id AND k.status IN ('queued', 'dispatched', 'running'))::boolean AS busy,
-    EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal,
+    n.certificate_not_after, COALESCE(n.capabilities ->> 'agent.protocol', '')::text AS protocol,
+    ARRAY(SELECT DISTINCT o.kind FROM node_occupations o WHERE o.node_id = n.id ORDER BY 1)::text[] AS occupied,
     (SELECT c.agent_memory FROM node_contacts c WHERE c.node_id = n.id) AS memory,
     CASE WHEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) <> r.architecture
         THEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) ELSE '' END::text AS foreign_architecture
 FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
 LEFT JOIN agent_releases b ON b.version = n.reported_agent_version
 LEFT JOIN agent_releases r ON r.version = sqlc.arg(version)
-WHERE t.rollout_id = $1 AND t.wave <= $2 AND (t.status = 'pending' OR t.status = 'skipped_offline' AND n.status <> 'offline'
+WHERE t.rollout_id = $1 AND t.wave <= $2 AND (t.status = 'pending' OR t.status = 'skipped_offline'
+    AND (n.status <> 'offline' OR n.certificate_not_after IS NULL OR n.certificate_not_after <= sqlc.arg(now)::timestamptz)
     AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id AND o.rollout_id <> t.rollout_id
         AND o.status IN ('pending', 'updating', 'baking', 'returning')))
 ORDER BY t.status, t.wave, t.node_id LIMIT sqlc.arg(most);
 
 -- name: SetTarget :exec
 UPDATE agent_rollout_targets SET status = $3, detail = $4, from_version = $5, was_schedulable = $6, task_id = $7,
-    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12, memory_before = sqlc.narg(memory_before)
+    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12, memory_before = sqlc.narg(memory_before),
+    silent = sqlc.arg(silent)
 WHERE rollout_id = $1 AND node_id = $2;
 
 -- name: MarkBack :exec
@@ -125,3 +126,16 @@ FROM agent_rollouts WHERE status NOT IN ('completed', 'aborted') GROUP BY status
 -- How long a busy node is waited for counts from the next window on.
 UPDATE agent_rollout_targets SET deadline_at = NULL, detail = ''
 WHERE rollout_id = $1 AND status = 'pending' AND deadline_at IS NOT NULL;
+
+-- name: Silent :many
+-- Rollouts that a node failed in without a word, and whose version it reports now. One
+-- that was completed has proven its version elsewhere.
+SELECT t.rollout_id FROM agent_rollout_targets t JOIN agent_rollouts r ON r.id = t.rollout_id JOIN nodes n ON n.id = t.node_id
+WHERE t.node_id = sqlc.arg(node_id) AND t.silent AND t.status = 'failed' AND r.status <> 'completed'
+  AND n.reported_agent_version = r.version
+  AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id
+      AND o.status IN ('pending', 'updating', 'baking', 'returning'))
+ORDER BY r.created_at;
+
+-- name: LockTarget :one
+SELECT * FROM agent_rollout_targets WHERE rollout_id = $1 AND node_id = $2 FOR UPDATE;

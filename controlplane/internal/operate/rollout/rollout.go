@@ -174,6 +174,7 @@ type Member struct {
 	MemoryBefore   int64 // bytes that its agent used before; 0: nobody knows
 	Task           id.NodeTask
 	Failures       int32
+	Silent         bool // its failure was silence: it may come back with the version
 	StartedAt      *time.Time
 	DeadlineAt     *time.Time
 	BakeUntil      *time.Time

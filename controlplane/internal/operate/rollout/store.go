@@ -40,7 +40,7 @@ func memberFrom(r rolloutdb.AgentRolloutTarget) Member {
 	m := Member{
 		Rollout: r.RolloutID, Node: r.NodeID, Hostname: r.Hostname, Kind: r.Kind, Wave: r.Wave, Outcome: Outcome(r.Status),
 		Detail: r.Detail, From: r.FromVersion, WasSchedulable: r.WasSchedulable, Task: r.TaskID, Failures: r.Failures,
-		StartedAt: r.StartedAt, DeadlineAt: r.DeadlineAt, BakeUntil: r.BakeUntil, FinishedAt: r.FinishedAt,
+		Silent: r.Silent, StartedAt: r.StartedAt, DeadlineAt: r.DeadlineAt, BakeUntil: r.BakeUntil, FinishedAt: r.FinishedAt,
 	}
 	if r.MemoryBefore != nil {
 		m.MemoryBefore = *r.MemoryBefore

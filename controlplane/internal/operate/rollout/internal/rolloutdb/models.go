@@ -50,4 +50,6 @@ type AgentRolloutTarget struct {
 	FinishedAt     *time.Time
 	// What its agent used when it was told to update. Null: nobody knows.
 	MemoryBefore *int64
+	// Its failure was silence: if it comes back with the version of the rollout, it is sent back.
+	Silent bool
 }

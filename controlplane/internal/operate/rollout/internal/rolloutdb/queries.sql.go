@@ -17,7 +17,7 @@ const candidates = `-- name: Candidates :many
 SELECT n.id, n.hostname, n.status, n.sku_id, n.region_code, n.agent_channel, n.reported_agent_version,
     n.desired_agent_version, n.certificate_not_after, COALESCE(n.capabilities ->> 'agent.protocol', '')::text AS protocol,
     COALESCE(m.site_id::text, '')::text AS site,
-    EXISTS (SELECT FROM allocation_resource_claims c WHERE c.node_id = n.id AND c.ended_at IS NULL)::boolean AS rented,
+    EXISTS (SELECT FROM node_occupations o WHERE o.node_id = n.id AND o.kind = 'claim')::boolean AS rented,
     COALESCE((SELECT t.rollout_id::text FROM agent_rollout_targets t WHERE t.node_id = n.id
         AND t.status IN ('pending', 'updating', 'baking', 'returning')), '')::text AS busy_with,
     -- What a node is, by its own word or by the release that it runs; nobody knows of some.
@@ -331,7 +331,7 @@ func (q *Queries) ListRollouts(ctx context.Context, arg ListRolloutsParams) ([]A
 }
 
 const listTargets = `-- name: ListTargets :many
-SELECT rollout_id, node_id, hostname, kind, wave, status, detail, from_version, was_schedulable, task_id, failures, started_at, deadline_at, bake_until, finished_at, memory_before FROM agent_rollout_targets
+SELECT rollout_id, node_id, hostname, kind, wave, status, detail, from_version, was_schedulable, task_id, failures, started_at, deadline_at, bake_until, finished_at, memory_before, silent FROM agent_rollout_targets
 WHERE rollout_id = $1 AND ($2::text IS NULL OR status = $2) AND node_id > $3::uuid
 ORDER BY node_id LIMIT $4
 `
@@ -374,6 +374,7 @@ func (q *Queries) ListTargets(ctx context.Context, arg ListTargetsParams) ([]Age
 			&i.BakeUntil,
 			&i.FinishedAt,
 			&i.MemoryBefore,
+			&i.Silent,
 		); err != nil {
 			return nil, err
 		}
@@ -386,7 +387,7 @@ func (q *Queries) ListTargets(ctx context.Context, arg ListTargetsParams) ([]Age
 }
 
 const live = `-- name: Live :many
-SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
+SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before, t.silent, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
     (n.certificate_not_after IS NOT NULL AND n.certificate_not_after > clock_timestamp())::boolean AS certified,
     COALESCE(c.last_contact_at, 'epoch')::timestamptz AS heard_at, COALESCE(c.agent_memory, 0)::bigint AS memory,
     c.agent_started_at, COALESCE(k.status, '')::text AS task_status,
@@ -443,6 +444,7 @@ func (q *Queries) Live(ctx context.Context, rolloutID id.Rollout) ([]LiveRow, er
 			&i.AgentRolloutTarget.BakeUntil,
 			&i.AgentRolloutTarget.FinishedAt,
 			&i.AgentRolloutTarget.MemoryBefore,
+			&i.AgentRolloutTarget.Silent,
 			&i.NodeStatus,
 			&i.Schedulable,
 			&i.HeldBy,
@@ -492,6 +494,40 @@ func (q *Queries) LockRollout(ctx context.Context, argID id.Rollout) (AgentRollo
 		&i.UpdatedAt,
 		&i.FinishedAt,
 		&i.RowVersion,
+	)
+	return i, err
+}
+
+const lockTarget = `-- name: LockTarget :one
+SELECT rollout_id, node_id, hostname, kind, wave, status, detail, from_version, was_schedulable, task_id, failures, started_at, deadline_at, bake_until, finished_at, memory_before, silent FROM agent_rollout_targets WHERE rollout_id = $1 AND node_id = $2 FOR UPDATE
+`
+
+type LockTargetParams struct {
+	RolloutID id.Rollout
+	NodeID    id.Node
+}
+
+func (q *Queries) LockTarget(ctx context.Context, arg LockTargetParams) (AgentRolloutTarget, error) {
+	row := q.db.QueryRow(ctx, lockTarget, arg.RolloutID, arg.NodeID)
+	var i AgentRolloutTarget
+	err := row.Scan(
+		&i.RolloutID,
+		&i.NodeID,
+		&i.Hostname,
+		&i.Kind,
+		&i.Wave,
+		&i.Status,
+		&i.Detail,
+		&i.FromVersion,
+		&i.WasSchedulable,
+		&i.TaskID,
+		&i.Failures,
+		&i.StartedAt,
+		&i.DeadlineAt,
+		&i.BakeUntil,
+		&i.FinishedAt,
+		&i.MemoryBefore,
+		&i.Silent,
 	)
 	return i, err
 }
@@ -605,7 +641,8 @@ func (q *Queries) SetRollout(ctx context.Context, arg SetRolloutParams) (AgentRo
 
 const setTarget = `-- name: SetTarget :exec
 UPDATE agent_rollout_targets SET status = $3, detail = $4, from_version = $5, was_schedulable = $6, task_id = $7,
-    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12, memory_before = $13
+    failures = $8, started_at = $9, deadline_at = $10, bake_until = $11, finished_at = $12, memory_before = $13,
+    silent = $14
 WHERE rollout_id = $1 AND node_id = $2
 `
 
@@ -623,6 +660,7 @@ type SetTargetParams struct {
 	BakeUntil      *time.Time
 	FinishedAt     *time.Time
 	MemoryBefore   *int64
+	Silent         bool
 }
 
 func (q *Queries) SetTarget(ctx context.Context, arg SetTargetParams) error {
@@ -640,31 +678,64 @@ func (q *Queries) SetTarget(ctx context.Context, arg SetTargetParams) error {
 		arg.BakeUntil,
 		arg.FinishedAt,
 		arg.MemoryBefore,
+		arg.Silent,
 	)
 	return err
 }
 
+const silent = `-- name: Silent :many
+SELECT t.rollout_id FROM agent_rollout_targets t JOIN agent_rollouts r ON r.id = t.rollout_id JOIN nodes n ON n.id = t.node_id
+WHERE t.node_id = $1 AND t.silent AND t.status = 'failed' AND r.status <> 'completed'
+  AND n.reported_agent_version = r.version
+  AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id
+      AND o.status IN ('pending', 'updating', 'baking', 'returning'))
+ORDER BY r.created_at
+`
+
+// Rollouts that a node failed in without a word, and whose version it reports now. One
+// that was completed has proven its version elsewhere.
+func (q *Queries) Silent(ctx context.Context, nodeID id.Node) ([]id.Rollout, error) {
+	rows, err := q.db.Query(ctx, silent, nodeID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Rollout
+	for rows.Next() {
+		var rollout_id id.Rollout
+		if err := rows.Scan(&rollout_id); err != nil {
+			return nil, err
+		}
+		items = append(items, rollout_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const startable = `-- name: Startable :many
-SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
-    EXISTS (SELECT FROM allocation_resource_claims a WHERE a.node_id = n.id AND a.ended_at IS NULL)::boolean AS rented,
-    EXISTS (SELECT FROM node_tasks k WHERE k.node_id = n.id AND k.status IN ('queued', 'dispatched', 'running'))::boolean AS busy,
-    EXISTS (SELECT FROM terminal_sessions s WHERE s.node_id = n.id AND s.status <> 'closed')::boolean AS open_terminal,
+SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before, t.silent, n.status AS node_status, n.schedulable, n.held_by, n.reported_agent_version, n.agent_channel,
+    n.certificate_not_after, COALESCE(n.capabilities ->> 'agent.protocol', '')::text AS protocol,
+    ARRAY(SELECT DISTINCT o.kind FROM node_occupations o WHERE o.node_id = n.id ORDER BY 1)::text[] AS occupied,
     (SELECT c.agent_memory FROM node_contacts c WHERE c.node_id = n.id) AS memory,
     CASE WHEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) <> r.architecture
         THEN COALESCE(n.capabilities ->> 'agent.architecture', b.architecture) ELSE '' END::text AS foreign_architecture
 FROM agent_rollout_targets t JOIN nodes n ON n.id = t.node_id
 LEFT JOIN agent_releases b ON b.version = n.reported_agent_version
 LEFT JOIN agent_releases r ON r.version = $3
-WHERE t.rollout_id = $1 AND t.wave <= $2 AND (t.status = 'pending' OR t.status = 'skipped_offline' AND n.status <> 'offline'
+WHERE t.rollout_id = $1 AND t.wave <= $2 AND (t.status = 'pending' OR t.status = 'skipped_offline'
+    AND (n.status <> 'offline' OR n.certificate_not_after IS NULL OR n.certificate_not_after <= $4::timestamptz)
     AND NOT EXISTS (SELECT FROM agent_rollout_targets o WHERE o.node_id = t.node_id AND o.rollout_id <> t.rollout_id
         AND o.status IN ('pending', 'updating', 'baking', 'returning')))
-ORDER BY t.status, t.wave, t.node_id LIMIT $4
+ORDER BY t.status, t.wave, t.node_id LIMIT $5
 `
 
 type StartableParams struct {
 	RolloutID id.Rollout
 	Wave      *int32
 	Version   string
+	Now       time.Time
 	Most      int32
 }
 
@@ -675,9 +746,9 @@ type StartableRow struct {
 	HeldBy               string
 	ReportedAgentVersion string
 	AgentChannel         string
-	Rented               bool
-	Busy                 bool
-	OpenTerminal         bool
+	CertificateNotAfter  *time.Time
+	Protocol             string
+	Occupied             []string
 	Memory               *int64
 	ForeignArchitecture  string
 }
@@ -689,6 +760,7 @@ func (q *Queries) Startable(ctx context.Context, arg StartableParams) ([]Startab
 		arg.RolloutID,
 		arg.Wave,
 		arg.Version,
+		arg.Now,
 		arg.Most,
 	)
 	if err != nil {
@@ -715,14 +787,15 @@ func (q *Queries) Startable(ctx context.Context, arg StartableParams) ([]Startab
 			&i.AgentRolloutTarget.BakeUntil,
 			&i.AgentRolloutTarget.FinishedAt,
 			&i.AgentRolloutTarget.MemoryBefore,
+			&i.AgentRolloutTarget.Silent,
 			&i.NodeStatus,
 			&i.Schedulable,
 			&i.HeldBy,
 			&i.ReportedAgentVersion,
 			&i.AgentChannel,
-			&i.Rented,
-			&i.Busy,
-			&i.OpenTerminal,
+			&i.CertificateNotAfter,
+			&i.Protocol,
+			&i.Occupied,
 			&i.Memory,
 			&i.ForeignArchitecture,
 		); err != nil {
@@ -748,7 +821,7 @@ func (q *Queries) TaskStatus(ctx context.Context, argID id.NodeTask) (string, er
 }
 
 const unfetched = `-- name: Unfetched :many
-SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before FROM agent_rollout_targets t JOIN node_tasks k ON k.id = t.task_id
+SELECT t.rollout_id, t.node_id, t.hostname, t.kind, t.wave, t.status, t.detail, t.from_version, t.was_schedulable, t.task_id, t.failures, t.started_at, t.deadline_at, t.bake_until, t.finished_at, t.memory_before, t.silent FROM agent_rollout_targets t JOIN node_tasks k ON k.id = t.task_id
 WHERE t.rollout_id = $1 AND t.status = 'updating' AND k.status = 'queued' AND k.attempt = 0 ORDER BY t.node_id
 `
 
@@ -779,6 +852,7 @@ func (q *Queries) Unfetched(ctx context.Context, rolloutID id.Rollout) ([]AgentR
 			&i.BakeUntil,
 			&i.FinishedAt,
 			&i.MemoryBefore,
+			&i.Silent,
 		); err != nil {
 			return nil, err
 		}
