@@ -15,17 +15,6 @@ const (
 	BudgetReached   Type = "billing.budget_reached"
 )
 
-// OfTenant says whether an event tells of the money of a tenant as a whole. Projects are
-// told nothing of it.
-func OfTenant(t Type) bool {
-	switch t {
-	case BalanceCredited, LedgerCorrected, BalanceLow, BalanceEnding, BalanceDepleted:
-		return true
-	default:
-		return false
-	}
-}
-
 // SKU is the payload of the event about the catalog of what can be rented.
 type SKU struct {
 	SKUID   string `json:"sku_id"`

@@ -55,14 +55,14 @@ type AgentRelease struct {
 // agentEvents are the events about the agent itself.
 func agentEvents() []Definition {
 	return []Definition{
-		{AgentReleaseChanged, "A release of the agent was uploaded, promoted, withdrawn or blocked.", AgentRelease{}},
-		{AgentUpgradeStarted, "A release of the agent is on its way to many nodes.", AgentRollout{}},
-		{AgentUpgradeChanged, "A rollout of the agent goes on to its next wave, or somebody paused, resumed or ended it.", AgentRollout{}},
-		{AgentUpgradeCompleted, "All nodes of a rollout of the agent have their outcome.", AgentRollout{}},
-		{AgentUpgradeFailed, "A rollout of the agent is paused, because too many nodes failed.", AgentRollout{}},
-		{AgentRollbackCompleted, "A rollout of the agent was ended, and no node of it is in flight any more.", AgentRollout{}},
-		{AgentNodeFailed, "A node took a release of the agent badly.", AgentRolloutNode{}},
-		{AgentNodeReturned, "A node of a rollout runs the version of before again.", AgentRolloutNode{}},
-		{AgentDriftChanged, "After a report of an agent, its drift is another.", AgentDrift{}},
+		{AgentReleaseChanged, ToPlatform, "A release of the agent was uploaded, promoted, withdrawn or blocked.", AgentRelease{}},
+		{AgentUpgradeStarted, ToPlatform, "A release of the agent is on its way to many nodes.", AgentRollout{}},
+		{AgentUpgradeChanged, ToPlatform, "A rollout of the agent goes on to its next wave, or somebody paused, resumed or ended it.", AgentRollout{}},
+		{AgentUpgradeCompleted, ToPlatform, "All nodes of a rollout of the agent have their outcome.", AgentRollout{}},
+		{AgentUpgradeFailed, ToPlatform, "A rollout of the agent is paused, because too many nodes failed.", AgentRollout{}},
+		{AgentRollbackCompleted, ToPlatform, "A rollout of the agent was ended, and no node of it is in flight any more.", AgentRollout{}},
+		{AgentNodeFailed, ToPlatform, "A node took a release of the agent badly.", AgentRolloutNode{}},
+		{AgentNodeReturned, ToPlatform, "A node of a rollout runs the version of before again.", AgentRolloutNode{}},
+		{AgentDriftChanged, ToPlatform, "After a report of an agent, its drift is another.", AgentDrift{}},
 	}
 }

@@ -96,20 +96,20 @@ type OperationProgress struct {
 func operationEvents() []Definition {
 	return []Definition{
 		{
-			OperationDefinitionChanged, "A definition of an operation was registered, changed or moved to another state.",
+			OperationDefinitionChanged, ToPlatform, "A definition of an operation was registered, changed or moved to another state.",
 			OperationDefinition{},
 		},
 		{
-			OperationPolicyChanged, "What the platform, a tenant or a project allows of operations was changed.",
+			OperationPolicyChanged, ToProject, "What the platform, a tenant or a project allows of operations was changed.",
 			OperationPolicy{},
 		},
-		{ArtifactChanged, "Something that nodes fetch was registered, verified or moved to another state.", Artifact{}},
-		{ArtifactKeyChanged, "A key whose signatures of artifacts count was trusted or withdrawn.", ArtifactKey{}},
-		{OperationRequested, "Somebody asked for a run of an operation, or has one resumed.", Operation{}},
-		{OperationProgressed, "A node has come further with a run of an operation.", OperationProgress{}},
-		{OperationPaused, "A run of an operation hands out nothing more: somebody paused it, or too many nodes failed.", Operation{}},
-		{OperationCompleted, "A run of an operation succeeded on every node that could be worked on.", Operation{}},
-		{OperationFailed, "A run of an operation ended, and failed on some nodes.", Operation{}},
-		{OperationCanceled, "A run of an operation was stopped before every node was done.", Operation{}},
+		{ArtifactChanged, ToProject, "Something that nodes fetch was registered, verified or moved to another state.", Artifact{}},
+		{ArtifactKeyChanged, ToTenant, "A key whose signatures of artifacts count was trusted or withdrawn.", ArtifactKey{}},
+		{OperationRequested, ToProject, "Somebody asked for a run of an operation, or has one resumed.", Operation{}},
+		{OperationProgressed, ToProject, "A node has come further with a run of an operation.", OperationProgress{}},
+		{OperationPaused, ToProject, "A run of an operation hands out nothing more: somebody paused it, or too many nodes failed.", Operation{}},
+		{OperationCompleted, ToProject, "A run of an operation succeeded on every node that could be worked on.", Operation{}},
+		{OperationFailed, ToProject, "A run of an operation ended, and failed on some nodes.", Operation{}},
+		{OperationCanceled, ToProject, "A run of an operation was stopped before every node was done.", Operation{}},
 	}
 }

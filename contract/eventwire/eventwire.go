@@ -41,6 +41,25 @@ type Envelope struct {
 	Payload       json.RawMessage `json:"payload" doc:"facts of the event"`
 }
 
+// Audience is whose events a kind of event can be.
+type Audience string
+
+// The audiences, from the widest view to the narrowest one. Whoever sees more sees the
+// events of those below, too.
+const (
+	ToPlatform Audience = "platform" // never of a tenant: only the platform is told
+	ToTenant   Audience = "tenant"   // of a tenant as a whole: none of its projects is told
+	ToProject  Audience = "project"  // of a project, where it concerns one
+)
+
+// Definition is one event of the contract.
+type Definition struct {
+	Type        Type
+	Audience    Audience
+	Description string
+	Payload     any // a zero value of the payload's struct
+}
+
 // Subject returns where an event is published, for example
 // gpuaas.tenant.created.
 func Subject(prefix string, t Type) string {

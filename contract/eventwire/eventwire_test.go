@@ -3,6 +3,7 @@ package eventwire_test
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,8 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
+var audiences = []eventwire.Audience{eventwire.ToPlatform, eventwire.ToTenant, eventwire.ToProject}
+
 var typeForm = regexp.MustCompile(`^[a-z][a-z_]*(\.[a-z][a-z_]*)+$`)
 
 func TestEventsAreWellFormed(t *testing.T) {
@@ -38,6 +41,9 @@ func TestEventsAreWellFormed(t *testing.T) {
 			t.Errorf("%s is listed twice", d.Type)
 		}
 		seen[d.Type] = true
+		if !slices.Contains(audiences, d.Audience) {
+			t.Errorf("%s: its audience %q is none: say who is told of it at most", d.Type, d.Audience)
+		}
 		if !strings.HasSuffix(d.Description, ".") {
 			t.Errorf("%s: description is not a sentence: %q", d.Type, d.Description)
 		}

@@ -31,6 +31,12 @@ func TestAppendRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 		"pointer payload": {func(e *outbox.Event) { e.Payload = &eventwire.Tenant{} }, "event_payload_mismatch"},
 		"no payload":      {func(e *outbox.Event) { e.Payload = nil }, "event_payload_mismatch"},
 		"no aggregate":    {func(e *outbox.Event) { e.AggregateID = "" }, "event_aggregate_missing"},
+		"told too far": {func(e *outbox.Event) {
+			e.Org, e.Project = id.New[id.Org](), id.New[id.Project]()
+		}, "event_audience_exceeded"},
+		"platform's, told to a tenant": {func(e *outbox.Event) {
+			e.Type, e.Payload, e.Org = eventwire.UserCreated, eventwire.User{}, id.New[id.Org]()
+		}, "event_audience_exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := good

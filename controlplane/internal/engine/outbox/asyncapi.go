@@ -32,6 +32,7 @@ func AsyncAPI(words Words) ([]byte, error) {
 		channels[name] = object{
 			"address":     "{prefix}." + string(d.Type),
 			"description": d.Description,
+			"x-told-to":   string(d.Audience),
 			"parameters":  object{"prefix": object{"$ref": "#/components/parameters/prefix"}},
 			"messages":    object{name: object{"$ref": "#/components/messages/" + name}},
 		}
@@ -52,7 +53,8 @@ func AsyncAPI(words Words) ([]byte, error) {
 			"description": "What the control plane tells the outside, on the NATS JetStream stream " + StreamName + ".\n" +
 				"Delivery is at least once; every copy of an event has the same event_id (header Nats-Msg-Id).\n" +
 				"Events of one aggregate arrive in the order in which they were committed.\n" +
-				"Readers must ignore fields that they do not know.",
+				"Readers must ignore fields that they do not know.\n" +
+				"x-told-to says how far a channel is told: to the platform alone, to tenants, or to projects.",
 		},
 		"defaultContentType": "application/json",
 		"channels":           channels,

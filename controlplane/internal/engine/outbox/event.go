@@ -129,27 +129,30 @@ func (m Message) WorkflowSignal() (WorkflowSignal, error) {
 	return raw.WorkflowSignal, nil
 }
 
-var payloadTypes = func() map[eventwire.Type]reflect.Type {
-	types := map[eventwire.Type]reflect.Type{}
+var definitions = func() map[eventwire.Type]eventwire.Definition {
+	of := map[eventwire.Type]eventwire.Definition{}
 	for _, d := range eventwire.Events() {
-		types[d.Type] = reflect.TypeOf(d.Payload)
+		of[d.Type] = d
 	}
-	return types
+	return of
 }()
 
 // validate refuses an event that breaks the published contract.
 func (e Event) validate() error {
-	want, known := payloadTypes[e.Type]
+	want, known := definitions[e.Type]
 	switch {
 	case !known:
 		return fault.New(fault.Internal, "event_type_unknown", "event type %q is not in the contract", e.Type)
-	case reflect.TypeOf(e.Payload) != want:
-		return fault.New(fault.Internal, "event_payload_mismatch", "event %s carries %T, its contract says %s", e.Type,
-			e.Payload, want)
+	case reflect.TypeOf(e.Payload) != reflect.TypeOf(want.Payload):
+		return fault.New(fault.Internal, "event_payload_mismatch", "event %s carries %T, its contract says %T", e.Type,
+			e.Payload, want.Payload)
 	case e.AggregateKind == "" || e.AggregateID == "":
 		return fault.New(fault.Internal, "event_aggregate_missing", "event %s names no aggregate", e.Type)
 	case e.Org.IsZero() && !e.Project.IsZero():
 		return fault.New(fault.Internal, "event_tenant_missing", "event %s names a project without its tenant", e.Type)
+	case !e.Project.IsZero() && want.Audience != eventwire.ToProject,
+		!e.Org.IsZero() && want.Audience == eventwire.ToPlatform:
+		return fault.New(fault.Internal, "event_audience_exceeded", "event %s is told to a %s at most", e.Type, want.Audience)
 	}
 	return nil
 }

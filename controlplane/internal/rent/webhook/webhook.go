@@ -129,8 +129,8 @@ func (w Wish) check(had []string) error {
 		if len(chosen) == 0 {
 			refuse(path, "fits no type of events; use provisioning.active, or provisioning.*")
 		}
-		if kind != "*" && slices.ContainsFunc(chosen, eventwire.OfTenant) {
-			refuse(path, "has events of the tenant's money, which no project is told; of money, use billing.budget_reached")
+		if i := slices.IndexFunc(chosen, untold); kind != "*" && i >= 0 {
+			refuse(path, fmt.Sprintf("has %s, which no project is told; name types of events of projects", chosen[i].Type))
 		}
 	}
 	if len(wrong) == 0 {
@@ -141,15 +141,18 @@ func (w Wish) check(had []string) error {
 }
 
 // chosenBy are the types of events that a kind chooses.
-func chosenBy(kind string) []eventwire.Type {
-	var out []eventwire.Type
+func chosenBy(kind string) []eventwire.Definition {
+	var out []eventwire.Definition
 	for _, d := range eventwire.Events() {
 		if kindForm.MatchString(kind) && fits(kind, string(d.Type)) {
-			out = append(out, d.Type)
+			out = append(out, d)
 		}
 	}
 	return out
 }
+
+// untold says whether no project is ever told events of a type.
+func untold(d eventwire.Definition) bool { return d.Audience != eventwire.ToProject }
 
 // fits says whether a kind chooses a type of events, as the trigger does.
 func fits(kind, of string) bool {

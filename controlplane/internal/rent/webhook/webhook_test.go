@@ -416,10 +416,10 @@ func TestWebhooksThatAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v", wish, err)
 		}
 	}
-	// What is told of the money of a tenant reaches no project; whoever wants it learns so at once.
+	// Whoever wants to be told what no project is told learns so at once.
 	for kind, refused := range map[string]bool{
-		"billing.*": true, "billing.low_balance_warning": true, "payments.*": true,
-		"billing.budget_reached": false, "*": false,
+		"billing.*": true, "billing.low_balance_warning": true, "payments.*": true, "node.*": true, "price.changed": true,
+		"tenant.updated": true, "billing.budget_reached": false, "membership.*": false, "*": false,
 	} {
 		_, _, err := w.hooks.Create(w.ctx, w.projects[0], webhook.Wish{
 			Name: kind, URL: "https://a.example/", Kinds: []string{"provisioning.*", kind},
@@ -437,8 +437,23 @@ func TestWebhooksThatAreRefused(t *testing.T) {
 	if _, err := w.hooks.Update(w.ctx, h.Project, h.ID, h.Version+1, webhook.Change{}); fault.KindOf(err) != fault.Stale {
 		t.Errorf("another version: %v", err)
 	}
-	if len(w.vault.kept) != 3 {
+	if len(w.vault.kept) != 4 {
 		t.Errorf("%d secrets are kept", len(w.vault.kept))
+	}
+}
+
+// A webhook asks for exactly the types of events that a project can be told.
+func TestAWebhookAsksForEventsOfProjectsOnly(t *testing.T) {
+	w := newWorld(t)
+	h, _ := w.hook(t, "one")
+	for _, d := range eventwire.Events() {
+		got, err := w.hooks.Update(w.ctx, h.Project, h.ID, h.Version, webhook.Change{Kinds: &[]string{string(d.Type)}})
+		if refused := d.Audience != eventwire.ToProject; (fault.CodeOf(err) == "webhook_invalid") != refused {
+			t.Errorf("%s is told to a %s: %v", d.Type, d.Audience, err)
+		}
+		if err == nil {
+			h = got
+		}
 	}
 }
 
