@@ -3,6 +3,7 @@ package cli
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ func (a *app) agentVersionsCommand() *cobra.Command {
 	columns := []table.Column[group]{
 		{Title: "VERSION", Text: func(v group) string { return v.Version }},
 		{Title: "CHANNEL", Text: func(v group) string { return string(v.Channel) }},
-		{Title: "DRIFT", Text: func(v group) string { return badge(apiclient.NodeAgentViewBadge(v.Badge)) }},
+		{Title: "AGENT DRIFT", Text: func(v group) string { return badge(apiclient.NodeAgentViewBadge(v.Badge)) }},
 		{Title: "NODES", Text: func(v group) string { return strconv.FormatInt(v.Nodes, 10) }},
 	}
 	return a.verb(verb{
@@ -51,7 +52,7 @@ func (a *app) agentReleaseColumns() []table.Column[apiclient.AgentreleaseView] {
 		{Title: "NODES", Text: func(v release) string { return strconv.FormatInt(v.Nodes, 10) }},
 		{Title: "FOR", Text: func(v release) string { return string(v.Architecture) }},
 		{Title: "COMMIT", Text: func(v release) string { return v.Commit }},
-		{Title: "UPLOADED", Text: func(v release) string { return a.When(v.CreatedAt) }},
+		ago(a, "UPLOADED", func(v release) time.Time { return v.CreatedAt }),
 		{Title: "BECAUSE", Text: func(v release) string { return v.Because }},
 		{Title: "BY", Text: func(v release) string { return v.AddedBy }, Detail: true},
 		{Title: "KEY", Text: func(v release) string { return v.KeyId }, Detail: true},
@@ -160,7 +161,7 @@ func (a *app) agentFloorCommand() *cobra.Command {
 		return frame.Show(s.Session, []table.Column[floor]{
 			{Title: "FLOOR", Text: func(v floor) string { return v.Version }},
 			{Title: "REASON", Text: func(v floor) string { return v.Reason }},
-			{Title: "CHANGED", Text: func(v floor) string { return a.When(v.ChangedAt) }},
+			ago(a, "CHANGED", func(v floor) time.Time { return v.ChangedAt }),
 			{Title: "BY", Text: func(v floor) string { return v.ChangedBy }},
 		})(s.API.SetAgentFloorWithResponse(s.Ctx, &apiclient.SetAgentFloorParams{},
 			apiclient.AgentreleaseFloorBody{Version: version, Reason: reason}))
@@ -172,7 +173,7 @@ func (a *app) agentBlockColumns() []table.Column[apiclient.AgentreleaseBlockView
 	return []table.Column[block]{
 		{Title: "BLOCKED", Text: func(v block) string { return v.Version }},
 		{Title: "REASON", Text: func(v block) string { return v.Reason }},
-		{Title: "SINCE", Text: func(v block) string { return a.When(v.BlockedAt) }},
+		ago(a, "SINCE", func(v block) time.Time { return v.BlockedAt }),
 		{Title: "BY", Text: func(v block) string { return v.BlockedBy }},
 	}
 }
@@ -202,9 +203,9 @@ func (a *app) agentChannelColumns() []table.Column[apiclient.AgentreleaseChannel
 		{Title: "CHANNEL", Text: func(v channel) string { return string(v.Channel) }},
 		{Title: "VERSION", Text: func(v channel) string { return v.Version }},
 		{Title: "BEFORE", Text: func(v channel) string { return v.Previous }},
-		{Title: "CHANGED", Text: func(v channel) string { return a.When(v.ChangedAt) }},
-		{Title: "BY", Text: func(v channel) string { return v.ChangedBy }},
-		{Title: "REASON", Text: func(v channel) string { return v.Reason }},
+		ago(a, "CHANGED", func(v channel) time.Time { return v.ChangedAt }),
+		{Title: "BY", Wide: true, Text: func(v channel) string { return v.ChangedBy }},
+		{Title: "REASON", Long: true, Text: func(v channel) string { return v.Reason }},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -24,9 +25,9 @@ func (a *app) rolloutColumns() []table.Column[apiclient.RolloutView] {
 		{Title: "VERSION", Text: func(v rollout) string { return v.Version }},
 		{Title: "STATUS", Text: func(v rollout) string { return string(v.Status) }},
 		{Title: "WAVE", Text: func(v rollout) string { return fmt.Sprintf("%d of %d", v.Wave, v.Waves-1) }},
-		{Title: "NODES", Text: func(v rollout) string { return outcomesOf(v.Counts) }},
-		{Title: "BEGAN", Text: func(v rollout) string { return a.When(v.CreatedAt) }},
-		{Title: "BECAUSE", Text: func(v rollout) string { return v.PausedBecause }},
+		{Title: "NODES", Long: true, Text: func(v rollout) string { return outcomesOf(v.Counts) }},
+		ago(a, "BEGAN", func(v rollout) time.Time { return v.CreatedAt }),
+		{Title: "BECAUSE", Long: true, Text: func(v rollout) string { return v.PausedBecause }},
 		{Title: "OPENS", Text: func(v rollout) string { return a.Whenever(v.OpensAt) }, Detail: true},
 		{Title: "BY", Text: func(v rollout) string { return v.RequestedBy }, Detail: true},
 		{Title: "REASON", Text: func(v rollout) string { return v.Reason }, Detail: true},
@@ -67,8 +68,8 @@ func (a *app) rolloutNodeColumns() []table.Column[apiclient.RolloutMemberView] {
 		}},
 		{Title: "OUTCOME", Text: func(v member) string { return strings.ReplaceAll(string(v.Outcome), "_", " ") }},
 		{Title: "BEFORE", Text: func(v member) string { return v.FromVersion }},
-		{Title: "UNTIL", Text: func(v member) string { return a.Whenever(v.DeadlineAt) }},
-		{Title: "DETAIL", Text: func(v member) string { return v.Detail }},
+		at(a, "UNTIL", func(v member) *time.Time { return v.DeadlineAt }),
+		{Title: "DETAIL", Long: true, Text: func(v member) string { return v.Detail }},
 	}
 }
 
@@ -93,7 +94,7 @@ func (a *app) agentRolloutCommand() *cobra.Command {
 				if err := frame.PrintOne(s.App, []table.Column[preview]{
 					{Title: "NODES", Text: func(v preview) string { return strconv.FormatInt(v.Total, 10) }},
 					{Title: "WAVES", Text: func(v preview) string { return strconv.Itoa(int(v.Waves)) }},
-					{Title: "OPENS", Text: func(v preview) string { return a.Whenever(v.OpensAt) }},
+					at(a, "OPENS", func(v preview) *time.Time { return v.OpensAt }),
 				}, raw); err != nil {
 					return err
 				}

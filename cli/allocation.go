@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -20,18 +21,13 @@ func (a *app) allocationColumns() []table.Column[apiclient.AllocationView] {
 	type allocation = apiclient.AllocationView
 	return []table.Column[allocation]{
 		{Title: "ID", Text: func(v allocation) string { return v.AllocationId.String() }},
-		{Title: "NAME", Text: func(v allocation) string { return text(v.Name) }},
+		{Title: "NAME", Long: true, Text: func(v allocation) string { return text(v.Name) }},
 		{Title: "STATUS", Text: func(v allocation) string { return string(v.Status) }},
-		{Title: "WAITING FOR", Text: func(v allocation) string { return text(v.WaitingFor) }},
-		{Title: "SKU", Text: func(v allocation) string { return v.Sku }},
+		{Title: "WAITING FOR", Long: true, Text: func(v allocation) string { return text(v.WaitingFor) }},
+		{Title: "SKU", Wide: true, Text: func(v allocation) string { return v.Sku }},
 		{Title: "NODE", Text: func(v allocation) string { return v.Hostname }},
-		{Title: "SINCE", Text: func(v allocation) string { return a.When(v.StatusChangedAt) }},
-		{Title: "ENDS", Text: func(v allocation) string {
-			if v.ExpiresAt == nil {
-				return "never"
-			}
-			return a.When(*v.ExpiresAt)
-		}},
+		ago(a, "SINCE", func(v allocation) time.Time { return v.StatusChangedAt }),
+		orElse("never", ago(a, "ENDS", func(v allocation) *time.Time { return v.ExpiresAt })),
 		{Title: "REPAIRING", Text: func(v allocation) string { return a.repairing(v) }, Detail: true},
 		{Title: "MAINTENANCE", Text: func(v allocation) string { return a.announcement(v) }, Detail: true},
 		{Title: "REGION", Text: func(v allocation) string { return v.Region }, Detail: true},
@@ -228,7 +224,7 @@ func (a *app) allocationTimelineCommand() *cobra.Command {
 	columns := []table.Column[moment]{
 		{Title: "TIME", Text: func(m moment) string { return a.When(m.At) }},
 		{Title: "STATUS", Text: func(m moment) string { return string(m.Status) }},
-		{Title: "WHAT", Text: func(m moment) string { return m.Message }},
+		{Title: "WHAT", Long: true, Text: func(m moment) string { return m.Message }},
 		{Title: "WHO", Text: func(m moment) string { return m.Actor }},
 	}
 	return a.verb(verb{

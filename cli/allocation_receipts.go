@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli/internal/frame"
@@ -16,7 +18,7 @@ func (a *app) allocationReceipts() *cobra.Command {
 		{Title: "MOMENT", Text: func(r receipt) string { return string(r.Moment) }},
 		{Title: "KIND", Text: func(r receipt) string { return string(r.Kind) }},
 		{Title: "OUTCOME", Text: func(r receipt) string { return string(r.Outcome) }},
-		{Title: "ISSUED", Text: func(r receipt) string { return a.When(r.IssuedAt) }},
+		ago(a, "ISSUED", func(r receipt) time.Time { return r.IssuedAt }),
 		{Title: "ID", Text: func(r receipt) string { return r.CertificateId.String() }},
 	}
 	return a.verb(verb{

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli/internal/frame"
@@ -62,8 +64,8 @@ func (a *app) allocationRepairEndCommand() *cobra.Command {
 func (a *app) allocationRepairListCommand() *cobra.Command {
 	type repair = apiclient.AllocationRepairView
 	columns := []table.Column[repair]{
-		{Title: "BEGAN", Text: func(r repair) string { return a.When(r.BeganAt) }},
-		{Title: "ENDED", Text: func(r repair) string { return a.Whenever(r.EndedAt) }},
+		ago(a, "BEGAN", func(r repair) time.Time { return r.BeganAt }),
+		ago(a, "ENDED", func(r repair) *time.Time { return r.EndedAt }),
 		{Title: "REASON", Text: func(r repair) string { return r.Reason }},
 		{Title: "OUTCOME", Text: func(r repair) string { return text(r.EndedBecause) }},
 	}

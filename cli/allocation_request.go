@@ -23,7 +23,7 @@ func (a *app) requestColumns() []table.Column[apiclient.AllocationRequestView] {
 	type request = apiclient.AllocationRequestView
 	return []table.Column[request]{
 		{Title: "ID", Text: func(v request) string { return v.RequestId.String() }},
-		{Title: "NAME", Text: func(v request) string { return text(v.Name) }},
+		{Title: "NAME", Long: true, Text: func(v request) string { return text(v.Name) }},
 		{Title: "STATUS", Text: func(v request) string { return string(v.Status) }},
 		{Title: "POSITION", Text: func(v request) string {
 			if v.Position == nil {
@@ -33,9 +33,9 @@ func (a *app) requestColumns() []table.Column[apiclient.AllocationRequestView] {
 		}},
 		{Title: "SKU", Text: func(v request) string { return v.Sku }},
 		{Title: "NODES", Text: func(v request) string { return strconv.Itoa(int(v.Count)) }},
-		{Title: "SINCE", Text: func(v request) string { return a.When(v.CreatedAt) }},
-		{Title: "WAITS UNTIL", Text: func(v request) string { return a.When(v.WaitUntil) }},
-		{Title: "REQUESTED BY", Text: func(v request) string {
+		wide(ago(a, "SINCE", func(v request) time.Time { return v.CreatedAt })),
+		at(a, "WAITS UNTIL", func(v request) time.Time { return v.WaitUntil }),
+		{Title: "REQUESTED BY", Wide: true, Text: func(v request) string {
 			if v.RequestedByName != nil {
 				return *v.RequestedByName
 			}

@@ -23,8 +23,8 @@ func (a *app) auditColumns() []table.Column[apiclient.AuditLogEntry] {
 	type entry = apiclient.AuditLogEntry
 	return []table.Column[entry]{
 		{Title: "TIME", Text: func(e entry) string { return a.When(e.OccurredAt) }},
-		{Title: "WHAT HAPPENED", Text: func(e entry) string { return e.Sentence }},
-		{Title: "REASON", Text: func(e entry) string { return text(e.Reason) }},
+		{Title: "WHAT HAPPENED", Long: true, Text: func(e entry) string { return e.Sentence }},
+		{Title: "REASON", Long: true, Text: func(e entry) string { return text(e.Reason) }},
 		{Title: "ACTOR", Wide: true, Text: func(e entry) string { return cmp.Or(e.ActorName, e.ActorId) }},
 		{Title: "ROLE", Wide: true, Text: func(e entry) string { return e.ActorRole }},
 		{Title: "ACTION", Wide: true, Text: func(e entry) string { return e.Action }},

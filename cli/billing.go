@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -32,11 +33,11 @@ func (s *session) payer(c scope) (types.UUID, error) {
 func (a *app) entryColumns() []table.Column[apiclient.LedgerView] {
 	type entry = apiclient.LedgerView
 	return []table.Column[entry]{
-		{Title: "BOOKED", Text: func(v entry) string { return a.When(v.BookedAt) }},
+		at(a, "BOOKED", func(v entry) time.Time { return v.BookedAt }),
 		{Title: "KIND", Text: func(v entry) string { return string(v.Kind) }},
 		{Title: "AMOUNT", Text: func(v entry) string { return currency.Format(v.AmountMinor, v.Currency) }},
-		{Title: "REFERENCE", Text: func(v entry) string { return text(v.Reference) }},
-		{Title: "REASON", Text: func(v entry) string { return v.Reason }},
+		{Title: "REFERENCE", Long: true, Text: func(v entry) string { return text(v.Reference) }},
+		{Title: "REASON", Long: true, Text: func(v entry) string { return v.Reason }},
 		{Title: "ENTRY", Text: func(v entry) string { return v.EntryId.String() }},
 		{Title: "CORRECTED BY", Text: func(v entry) string { return idText(v.CorrectedBy) }, Detail: true},
 		{Title: "CORRECTS", Text: func(v entry) string { return idText(v.CorrectsEntryId) }, Detail: true},

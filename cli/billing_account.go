@@ -3,6 +3,7 @@ package cli
 import (
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +23,8 @@ func (a *app) billingAccountColumns() []table.Column[apiclient.AccountView] {
 		{Title: "PAYS IN", Text: func(v account) string { return v.Currency }},
 		{Title: "DISCOUNT", Text: func(v account) string { return discountText(v.PaidShare) }},
 		{Title: "PRICES", Text: func(v account) string { return pricingText(string(v.Pricing)) }},
-		{Title: "OPENED", Text: func(v account) string { return a.When(v.CreatedAt) }},
-		{Title: "CHANGED", Text: func(v account) string { return a.When(v.UpdatedAt) }},
+		ago(a, "OPENED", func(v account) time.Time { return v.CreatedAt }),
+		ago(a, "CHANGED", func(v account) time.Time { return v.UpdatedAt }),
 		{Title: "CHANGED BY", Text: func(v account) string { return v.UpdatedBy }},
 		{Title: "VERSION", Text: func(v account) string { return strconv.FormatInt(v.Version, 10) }},
 	}
@@ -33,8 +34,8 @@ func (a *app) freeColumns() []table.Column[apiclient.AccountFreeView] {
 	type free = apiclient.AccountFreeView
 	return []table.Column[free]{
 		{Title: "PROJECT", Text: func(v free) string { return v.ProjectId.String() }},
-		{Title: "REASON", Text: func(v free) string { return v.Reason }},
-		{Title: "SINCE", Text: func(v free) string { return a.When(v.Since) }},
+		{Title: "REASON", Long: true, Text: func(v free) string { return v.Reason }},
+		ago(a, "SINCE", func(v free) time.Time { return v.Since }),
 		{Title: "DECLARED BY", Text: func(v free) string { return v.SetBy }, Detail: true},
 	}
 }
@@ -226,7 +227,7 @@ func (a *app) termsCommand() *cobra.Command {
 					{Title: "DISCOUNT", Text: func(v terms) string { return discountText(v.PaidShare) }},
 					{Title: "UNITS", Text: func(v terms) string { return strconv.Itoa(int(v.Units)) }},
 					{Title: "FREE BECAUSE", Text: func(v terms) string { return text(v.FreeBecause) }},
-					{Title: "AGREED", Text: func(v terms) string { return a.When(v.FrozenAt) }},
+					at(a, "AGREED", func(v terms) time.Time { return v.FrozenAt }),
 				})(s.API.GetAllocationTermsWithResponse(s.Ctx, project, allocation))
 			}
 		},

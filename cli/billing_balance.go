@@ -37,7 +37,7 @@ func (a *app) standingColumns() []table.Column[apiclient.BalanceView] {
 		{Title: "AVAILABLE", Text: limit(func(v balance) *int64 { return v.AvailableMinor })},
 		{Title: "AN HOUR COSTS", Text: amount(func(v balance) int64 { return v.BurnMinorPerHour })},
 		{Title: "LASTS", Text: func(v balance) string { return lastsText(v.RunwayHours) }},
-		{Title: "UNTIL", Text: func(v balance) string { return a.Whenever(v.DepletesAt) }},
+		at(a, "UNTIL", func(v balance) *time.Time { return v.DepletesAt }),
 		{Title: "BOOKED", Text: amount(func(v balance) int64 { return v.BalanceMinor })},
 		{Title: "USED SINCE", Text: amount(func(v balance) int64 { return v.AccruedMinor }), Detail: true},
 		{Title: "SET ASIDE", Text: amount(func(v balance) int64 { return v.HeldMinor }), Detail: true},

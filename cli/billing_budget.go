@@ -3,6 +3,7 @@ package cli
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,8 +27,8 @@ func (a *app) budgetColumns() []table.Column[apiclient.BudgetView] {
 			return currency.Format(v.SpentMinor, v.Currency) + " (" + strconv.FormatInt(v.SpentPercent, 10) + " %)"
 		}},
 		{Title: "FORECAST", Text: amount(func(v budget) int64 { return v.ForecastMinor })},
-		{Title: "ALERTS", Text: func(v budget) string { return percents(v.Alerts) }},
-		{Title: "TOLD", Text: func(v budget) string {
+		{Title: "ALERTS", Wide: true, Text: func(v budget) string { return percents(v.Alerts) }},
+		{Title: "TOLD", Wide: true, Text: func(v budget) string {
 			told := make([]int32, len(v.Told))
 			for i, t := range v.Told {
 				told[i] = t.Percent
@@ -35,7 +36,7 @@ func (a *app) budgetColumns() []table.Column[apiclient.BudgetView] {
 			return percents(told)
 		}},
 		{Title: "HARD STOP", Text: func(v budget) string { return yesNo(v.HardStop) }},
-		{Title: "UNTIL", Text: func(v budget) string { return a.When(v.PeriodEnd) }},
+		at(a, "UNTIL", func(v budget) time.Time { return v.PeriodEnd }),
 		{Title: "SET ASIDE", Text: amount(func(v budget) int64 { return v.AsideMinor }), Detail: true},
 		{Title: "SINCE", Text: func(v budget) string { return a.When(v.PeriodStart) }, Detail: true},
 		{Title: "SET", Text: func(v budget) string { return a.When(v.UpdatedAt) }, Detail: true},

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli/internal/frame"
@@ -13,7 +15,7 @@ import (
 func (a *app) paymentColumns() []table.Column[apiclient.PaymentBookingView] {
 	type payment = apiclient.PaymentBookingView
 	return []table.Column[payment]{
-		{Title: "RECEIVED", Text: func(v payment) string { return a.When(v.ReceivedAt) }},
+		at(a, "RECEIVED", func(v payment) time.Time { return v.ReceivedAt }),
 		{Title: "KIND", Text: func(v payment) string { return string(v.Kind) }},
 		{Title: "AMOUNT", Text: func(v payment) string { return currency.Format(v.AmountMinor, v.Currency) }},
 		{Title: "PROVIDER", Text: func(v payment) string { return string(v.Provider) }},

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli/internal/failure"
@@ -27,9 +29,9 @@ func (a *app) priceColumns() []table.Column[apiclient.PriceView] {
 			}
 			return "past"
 		}},
-		{Title: "FROM", Text: func(v price) string { return a.When(v.ValidFrom) }},
-		{Title: "UNTIL", Text: func(v price) string { return a.Whenever(v.ValidUntil) }},
-		{Title: "REASON", Text: func(v price) string { return text(v.Reason) }},
+		at(a, "FROM", func(v price) time.Time { return v.ValidFrom }),
+		wide(at(a, "UNTIL", func(v price) *time.Time { return v.ValidUntil })),
+		{Title: "REASON", Wide: true, Text: func(v price) string { return text(v.Reason) }},
 		{Title: "ID", Text: func(v price) string { return v.PriceId.String() }},
 		{Title: "SET", Text: func(v price) string { return a.When(v.SetAt) }, Detail: true},
 		{Title: "SET BY", Text: func(v price) string { return text(v.SetBy) }, Detail: true},

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -25,11 +26,13 @@ func (a *app) statementColumns() []table.Column[apiclient.StatementView] {
 		{Title: "LEFT BEFORE", Text: func(v statement) string { return currency.Format(v.OpeningMinor, v.Currency) }},
 		{Title: "USAGE", Text: func(v statement) string { return currency.Format(v.UsageMinor, v.Currency) }},
 		{Title: "GIVEN BACK", Text: func(v statement) string { return currency.Format(v.ReliefMinor, v.Currency) }},
-		{Title: "CORRECTIONS", Text: func(v statement) string { return currency.Format(v.CorrectionsMinor, v.Currency) }},
+		{Title: "CORRECTIONS", Wide: true, Text: func(v statement) string {
+			return currency.Format(v.CorrectionsMinor, v.Currency)
+		}},
 		{Title: "MONEY IN", Text: func(v statement) string { return currency.Format(v.MoneyInMinor, v.Currency) }},
 		{Title: "LEFT", Text: func(v statement) string { return currency.Format(v.ClosingMinor, v.Currency) }},
-		{Title: "LATE", Text: func(v statement) string { return strconv.FormatInt(v.LateEntries, 10) }},
-		{Title: "ISSUED", Text: func(v statement) string { return a.When(v.IssuedAt) }},
+		{Title: "LATE", Wide: true, Text: func(v statement) string { return strconv.FormatInt(v.LateEntries, 10) }},
+		at(a, "ISSUED", func(v statement) time.Time { return v.IssuedAt }),
 	}
 }
 
@@ -58,7 +61,7 @@ func (a *app) documentColumns() []table.Column[apiclient.StatementDocument] {
 		money("MONEY IN", func(v document) int64 { return v.MoneyInMinor }),
 		money("LEFT", func(v document) int64 { return v.ClosingMinor }),
 		{Title: "LATE ENTRIES", Text: func(v document) string { return strconv.FormatInt(v.LateEntries, 10) }},
-		{Title: "ISSUED", Text: func(v document) string { return a.When(v.IssuedAt) }},
+		at(a, "ISSUED", func(v document) time.Time { return v.IssuedAt }),
 	}
 }
 
@@ -252,7 +255,7 @@ func (a *app) showCheck(s *session) func(apiclient.Answer, error) error {
 			{Title: "TENANTS", Text: func(v check) string { return strconv.FormatInt(v.Tenants, 10) }},
 			{Title: "DISAGREEMENTS", Text: func(v check) string { return strconv.FormatInt(v.Disagreements, 10) }},
 			{Title: "NEVER CHARGED", Text: func(v check) string { return strconv.FormatInt(v.NeverCharged, 10) }},
-			{Title: "COMPARED", Text: func(v check) string { return a.Whenever(v.CheckedAt) }},
+			ago(a, "COMPARED", func(v check) *time.Time { return v.CheckedAt }),
 		}, raw); err != nil {
 			return err
 		}
@@ -263,16 +266,16 @@ func (a *app) showCheck(s *session) func(apiclient.Answer, error) error {
 		if err := frame.PrintPart(s.Session, []table.Column[unmetered]{
 			{Title: "TENANT", Text: func(v unmetered) string { return v.OrgId.String() }},
 			{Title: "ALLOCATION", Text: func(v unmetered) string { return v.AllocationId.String() }},
-			{Title: "SKU", Text: func(v unmetered) string { return v.Sku }},
-			{Title: "SINCE", Text: func(v unmetered) string { return a.When(v.ActiveAt) }},
-			{Title: "NEVER CHARGED BECAUSE", Text: func(v unmetered) string { return v.Message }},
+			{Title: "SKU", Wide: true, Text: func(v unmetered) string { return v.Sku }},
+			wide(ago(a, "SINCE", func(v unmetered) time.Time { return v.ActiveAt })),
+			{Title: "NEVER CHARGED BECAUSE", Long: true, Text: func(v unmetered) string { return v.Message }},
 		}, v.Value.Unmetered); err != nil {
 			return err
 		}
 		if err := frame.PrintPart(s.Session, []table.Column[found]{
 			{Title: "TENANT", Text: func(v found) string { return v.OrgId.String() }},
 			{Title: "ALLOCATION", Text: func(v found) string { return idText(v.AllocationId) }},
-			{Title: "WHAT", Text: func(v found) string { return v.Message }},
+			{Title: "WHAT", Long: true, Text: func(v found) string { return v.Message }},
 		}, v.Value.Found); err != nil || v.Value.Agrees {
 			return err
 		}

@@ -35,17 +35,19 @@ func amountIn(minor int64, code *string) string {
 func usageColumns(by []string) []table.Column[apiclient.StatementUsageLine] {
 	type line = apiclient.StatementUsageLine
 	all := map[string]table.Column[line]{
-		"tenant":  {Title: "TENANT", Text: func(v line) string { return text(v.Tenant) }},
-		"project": {Title: "PROJECT", Text: func(v line) string { return text(v.Tenant) + "/" + text(v.Project) }},
-		"sku":     {Title: "SKU", Text: func(v line) string { return text(v.Sku) }},
-		"node":    {Title: "NODE", Text: func(v line) string { return text(v.Hostname) }},
-		"user": {Title: "USER", Text: func(v line) string {
+		"tenant": {Title: "TENANT", Long: true, Text: func(v line) string { return text(v.Tenant) }},
+		"project": {Title: "PROJECT", Long: true, Text: func(v line) string {
+			return text(v.Tenant) + "/" + text(v.Project)
+		}},
+		"sku":  {Title: "SKU", Long: true, Text: func(v line) string { return text(v.Sku) }},
+		"node": {Title: "NODE", Long: true, Text: func(v line) string { return text(v.Hostname) }},
+		"user": {Title: "USER", Long: true, Text: func(v line) string {
 			if name := text(v.RequestedByName); name != "" {
 				return name
 			}
 			return text(v.RequestedBy)
 		}},
-		"label": {Title: "LABEL", Text: func(v line) string { return text(v.Label) }},
+		"label": {Title: "LABEL", Long: true, Text: func(v line) string { return text(v.Label) }},
 		"day": {Title: "DAY", Text: func(v line) string {
 			if v.Day == nil {
 				return ""
@@ -58,21 +60,23 @@ func usageColumns(by []string) []table.Column[apiclient.StatementUsageLine] {
 		out = append(out, all[b])
 	}
 	return append(out,
-		table.Column[line]{Title: "ALLOCATIONS", Text: func(v line) string { return strconv.FormatInt(v.Allocations, 10) }},
+		table.Column[line]{Title: "ALLOCATIONS", Wide: true, Text: func(v line) string {
+			return strconv.FormatInt(v.Allocations, 10)
+		}},
 		table.Column[line]{Title: "HOURS", Text: func(v line) string { return hours(v.Seconds) }},
-		table.Column[line]{Title: "UNIT-HOURS", Text: func(v line) string { return hours(v.UnitSeconds) }},
+		table.Column[line]{Title: "UNIT-HOURS", Wide: true, Text: func(v line) string { return hours(v.UnitSeconds) }},
 		table.Column[line]{Title: "COST", Text: func(v line) string { return amountIn(v.CostMinor, v.Currency) }},
-		table.Column[line]{Title: "OF IT RESERVED", Text: func(v line) string {
+		table.Column[line]{Title: "OF IT RESERVED", Wide: true, Text: func(v line) string {
 			if v.UnusedMinor == nil {
 				return ""
 			}
 			return amountIn(*v.UnusedMinor, v.Currency)
 		}},
-		table.Column[line]{Title: "GIVEN BACK", Text: func(v line) string {
+		table.Column[line]{Title: "GIVEN BACK", Wide: true, Text: func(v line) string {
 			return amountIn(v.ReliefMinor+v.CorrectionsMinor, v.Currency)
 		}},
 		table.Column[line]{Title: "NET", Text: func(v line) string { return amountIn(v.NetMinor, v.Currency) }},
-		table.Column[line]{Title: "NOT CHARGED YET", Text: func(v line) string {
+		table.Column[line]{Title: "NOT CHARGED YET", Wide: true, Text: func(v line) string {
 			return amountIn(v.NotChargedMinor, v.Currency)
 		}},
 	)

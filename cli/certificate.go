@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,11 +24,11 @@ func (a *app) certificateColumns() []table.Column[apiclient.CertificateView] {
 		{Title: "ID", Text: func(v view) string { return v.CertificateId.String() }},
 		{Title: "KIND", Text: func(v view) string { return string(v.Kind) }},
 		{Title: "HOSTNAME", Text: func(v view) string { return v.Hostname }},
-		{Title: "NUMBER", Text: func(v view) string { return strconv.FormatInt(v.Seq, 10) }},
+		{Title: "NUMBER", Wide: true, Text: func(v view) string { return strconv.FormatInt(v.Seq, 10) }},
 		{Title: "MODE", Text: func(v view) string { return string(v.Mode) }},
 		{Title: "OUTCOME", Text: func(v view) string { return string(v.Outcome) }},
-		{Title: "ISSUED", Text: func(v view) string { return a.When(v.IssuedAt) }},
-		{Title: "NODE", Text: func(v view) string { return v.NodeId.String() }},
+		ago(a, "ISSUED", func(v view) time.Time { return v.IssuedAt }),
+		{Title: "NODE", Wide: true, Text: func(v view) string { return v.NodeId.String() }},
 	}
 }
 

@@ -37,7 +37,7 @@ type verdict struct {
 
 func (a *app) verdictColumns() []table.Column[verdict] {
 	return []table.Column[verdict]{
-		{Title: "FILE", Text: func(v verdict) string { return v.File }},
+		{Title: "FILE", Long: true, Text: func(v verdict) string { return v.File }},
 		{Title: "RESULT", Text: func(v verdict) string {
 			if v.Valid {
 				return "valid"
@@ -52,9 +52,9 @@ func (a *app) verdictColumns() []table.Column[verdict] {
 			}
 			return strconv.Itoa(v.Seq)
 		}},
-		{Title: "ISSUER", Text: func(v verdict) string { return v.Issuer }},
-		{Title: "ISSUED", Text: func(v verdict) string { return a.Whenever(v.IssuedAt) }},
-		{Title: "KEY", Text: func(v verdict) string { return v.KeyID }},
+		{Title: "ISSUER", Long: true, Text: func(v verdict) string { return v.Issuer }},
+		ago(a, "ISSUED", func(v verdict) *time.Time { return v.IssuedAt }),
+		{Title: "KEY", Wide: true, Text: func(v verdict) string { return v.KeyID }},
 	}
 }
 

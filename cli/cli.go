@@ -135,11 +135,9 @@ func withoutGlobalFlags(template string) string {
 // harden makes misuse of any command, also those that come from outside, a usage error with
 // exit code 2: cobra by itself prints help and succeeds when a verb is unknown.
 func harden(cmd *cobra.Command) {
-	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if d, err := time.ParseDuration(f.DefValue); err == nil && f.Value.Type() == "duration" {
-			f.DefValue = moment.Whole(d) // as one would type it
-		}
-	})
+	for _, own := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} { // LocalFlags is slow: it merges them anew
+		own.VisitAll(asTyped)
+	}
 	for _, c := range cmd.Commands() {
 		harden(c)
 	}
@@ -160,6 +158,13 @@ func harden(cmd *cobra.Command) {
 			}
 			return nil
 		}
+	}
+}
+
+// asTyped shows the default of a flag as one would type it: 12h, not 12h0m0s.
+func asTyped(f *pflag.Flag) {
+	if d, err := time.ParseDuration(f.DefValue); err == nil && f.Value.Type() == "duration" {
+		f.DefValue = moment.Whole(d)
 	}
 }
 

@@ -317,7 +317,7 @@ var resolving = []string{
 }
 
 func TestErrands(t *testing.T) {
-	called := map[string][]string{} // by command
+	called, root := map[string][]string{}, testRoot(t) // by command
 	for _, e := range errands {
 		t.Run(e.name, func(t *testing.T) {
 			f := newFakeAPI(t)
@@ -329,7 +329,7 @@ func TestErrands(t *testing.T) {
 					t.Errorf("space at the end of %q", line)
 				}
 			}
-			path := pathOf(t, strings.Fields(e.args))
+			path := pathOf(t, root, strings.Fields(e.args))
 			for _, c := range f.received() {
 				called[path] = append(called[path], c.operation)
 				checkRequest(t, c)

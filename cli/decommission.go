@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -34,10 +35,10 @@ func (a *app) decommissionColumns() []table.Column[apiclient.DecommissionView] {
 		{Title: "STATUS", Text: func(v view) string { return string(v.Status) }},
 		{Title: "OUTCOME", Text: func(v view) string { return text(v.Outcome) }},
 		{Title: "STAGE", Text: func(v view) string { return placeOf(v.StageNumber, v.StageTotal, v.CurrentStage) }},
-		{Title: "FAILURE", Text: func(v view) string { return decommissionFailure(v.Failure) }},
-		{Title: "NEXT", Text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
-		{Title: "REQUESTED", Text: func(v view) string { return a.When(v.RequestedAt) }},
-		{Title: "ID", Text: func(v view) string { return v.DecommissionId.String() }},
+		{Title: "FAILURE", Long: true, Text: func(v view) string { return decommissionFailure(v.Failure) }},
+		{Title: "NEXT", Long: true, Text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
+		ago(a, "REQUESTED", func(v view) time.Time { return v.RequestedAt }),
+		{Title: "ID", Wide: true, Text: func(v view) string { return v.DecommissionId.String() }},
 		{Title: "NODE", Text: func(v view) string { return v.NodeId.String() }, Detail: true},
 		{Title: "WAS", Text: func(v view) string { return string(v.NodeStatusBefore) }, Detail: true},
 		{Title: "ERASE", Text: func(v view) string { return string(v.Erase) }, Detail: true},
@@ -86,8 +87,8 @@ func overridesText(v apiclient.DecommissionView) string {
 func (a *app) followUpColumns() []table.Column[apiclient.DecommissionFollowUp] {
 	type todo = apiclient.DecommissionFollowUp
 	return []table.Column[todo]{
-		{Title: "FOLLOW-UPS", Text: func(v todo) string { return v.What }},
-		{Title: "BECAUSE", Text: func(v todo) string { return v.Why }},
+		{Title: "FOLLOW-UPS", Long: true, Text: func(v todo) string { return v.What }},
+		{Title: "BECAUSE", Long: true, Text: func(v todo) string { return v.Why }},
 		{Title: "COMMAND", Text: func(v todo) string { return text(v.Command) }},
 	}
 }
@@ -324,10 +325,10 @@ func (a *app) evidenceColumns() []table.Column[evidence] {
 	return []table.Column[evidence]{
 		{Title: "#", Text: func(v evidence) string { return strconv.FormatInt(v.Seq, 10) }},
 		{Title: "STAGE", Text: func(v evidence) string { return v.Stage }},
-		{Title: "ATTEMPT", Text: func(v evidence) string { return strconv.FormatInt(v.Attempt, 10) }},
+		{Title: "ATTEMPT", Wide: true, Text: func(v evidence) string { return strconv.FormatInt(v.Attempt, 10) }},
 		{Title: "KIND", Text: func(v evidence) string { return string(v.Kind) }},
-		{Title: "RECORDED", Text: func(v evidence) string { return a.When(v.RecordedAt) }},
-		{Title: "SEEN", Text: func(v evidence) string { return frame.Shorten(string(v.Value), 100) }},
+		ago(a, "RECORDED", func(v evidence) time.Time { return v.RecordedAt }),
+		{Title: "SEEN", Long: true, Text: func(v evidence) string { return frame.Shorten(string(v.Value), 100) }},
 	}
 }
 
@@ -360,7 +361,7 @@ func modeStageColumns() []table.Column[modeStage] {
 		{Title: "MODE", Text: func(v modeStage) string { return v.mode }},
 		{Title: "#", Text: func(v modeStage) string { return strconv.FormatInt(v.Number, 10) }},
 		{Title: "STAGE", Text: func(v modeStage) string { return v.Name }},
-		{Title: "WAITS UNTIL", Text: func(v modeStage) string { return v.Expects }},
+		{Title: "WAITS UNTIL", Long: true, Text: func(v modeStage) string { return v.Expects }},
 		{Title: "ATTEMPTS", Text: func(v modeStage) string { return strconv.FormatInt(v.Attempts, 10) }},
 		{Title: "TYPICALLY", Text: func(v modeStage) string { return typically(v.TypicalSeconds) }},
 		{Title: "RESUMES AT", Text: func(v modeStage) string { return v.Resume }},

@@ -42,7 +42,7 @@ func leftOutColumns() []table.Column[apiclient.DecommissionLeftOut] {
 	type left = apiclient.DecommissionLeftOut
 	return []table.Column[left]{
 		{Title: "LEFT OUT", Text: func(v left) string { return v.Hostname }},
-		{Title: "BECAUSE", Text: func(v left) string { return v.Message }},
+		{Title: "BECAUSE", Long: true, Text: func(v left) string { return v.Message }},
 		{Title: "CODE", Text: func(v left) string { return v.Code }},
 	}
 }

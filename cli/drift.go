@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,9 +27,9 @@ func (a *app) findingColumns() []table.Column[apiclient.ReconciliationFindingVie
 		{Title: "SITE", Text: func(v view) string { return v.SiteName }},
 		{Title: "FINDING", Text: func(v view) string { return v.Type }},
 		{Title: "SEVERITY", Text: func(v view) string { return string(v.Severity) }},
-		{Title: "SINCE", Text: func(v view) string { return a.When(v.OpenedAt) }},
-		{Title: "STATE", Text: findingState},
-		{Title: "ACTION", Text: findingAction},
+		ago(a, "SINCE", func(v view) time.Time { return v.OpenedAt }),
+		{Title: "STATE", Long: true, Text: findingState},
+		{Title: "ACTION", Long: true, Text: findingAction},
 		{Title: "ID", Text: func(v view) string { return v.FindingId.String() }, Detail: true},
 		{Title: "EXPECTED", Text: func(v view) string { return v.Expected }, Detail: true},
 		{Title: "OBSERVED", Text: func(v view) string { return v.Observed }, Detail: true},
@@ -44,9 +45,9 @@ func (a *app) pastColumns() []table.Column[apiclient.ReconciliationFindingView] 
 	type view = apiclient.ReconciliationFindingView
 	now := a.findingColumns()
 	return append(now[:6:6], []table.Column[view]{
-		{Title: "ENDED", Text: func(v view) string { return a.Whenever(v.ClosedAt) }},
-		{Title: "WHAT HAPPENED", Text: func(v view) string { return v.Message }},
-		{Title: "ID", Text: func(v view) string { return v.FindingId.String() }},
+		wide(ago(a, "ENDED", func(v view) *time.Time { return v.ClosedAt })),
+		{Title: "WHAT HAPPENED", Long: true, Text: func(v view) string { return v.Message }},
+		{Title: "ID", Wide: true, Text: func(v view) string { return v.FindingId.String() }},
 	}...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gpuaas/cli/internal/output"
 	"gpuaas/cli/internal/table"
@@ -110,10 +111,10 @@ func (a *app) overColumns() []table.Column[apiclient.ReconciliationFindingView] 
 	return []table.Column[view]{
 		{Title: "IN THE PAST", Text: func(v view) string { return v.Type }},
 		{Title: "SEVERITY", Text: func(v view) string { return string(v.Severity) }},
-		{Title: "FROM", Text: func(v view) string { return a.When(v.OpenedAt) }},
-		{Title: "TO", Text: func(v view) string { return a.Whenever(v.ClosedAt) }},
-		{Title: "WHAT HAPPENED", Text: func(v view) string { return v.Message }},
-		{Title: "ACTION", Text: findingAction},
-		{Title: "CLOSED BECAUSE", Text: func(v view) string { return text(v.ClosedBecause) }},
+		at(a, "FROM", func(v view) time.Time { return v.OpenedAt }),
+		at(a, "TO", func(v view) *time.Time { return v.ClosedAt }),
+		{Title: "WHAT HAPPENED", Long: true, Text: func(v view) string { return v.Message }},
+		{Title: "ACTION", Long: true, Text: findingAction},
+		{Title: "CLOSED BECAUSE", Long: true, Text: func(v view) string { return text(v.ClosedBecause) }},
 	}
 }

@@ -229,8 +229,8 @@ func spotColumns() []table.Column[apiclient.FleetviewSpot] {
 		{Title: "REGION", Text: func(v spot) string { return v.RegionCode }},
 		{Title: "STATUS", Text: func(v spot) string { return string(v.Status) }},
 		{Title: "SCHEDULABLE", Text: func(v spot) string { return yesNo(v.Schedulable) }},
-		{Title: "DRIFT", Text: func(v spot) string { return string(v.DriftState) }},
-		{Title: "WORST FINDING", Text: func(v spot) string {
+		{Title: "AGENT DRIFT", Text: func(v spot) string { return string(v.DriftState) }},
+		{Title: "MACHINE FINDING", Text: func(v spot) string {
 			if v.Severity == nil {
 				return ""
 			}
@@ -242,6 +242,6 @@ func spotColumns() []table.Column[apiclient.FleetviewSpot] {
 			}
 			return string(v.Job.Kind) + " " + string(v.Job.Status)
 		}},
-		{Title: "ID", Text: func(v spot) string { return v.NodeId.String() }},
+		{Title: "ID", Wide: true, Text: func(v spot) string { return v.NodeId.String() }},
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/oapi-codegen/runtime/types"
@@ -151,8 +152,24 @@ func (s *session) showMany(noun string, raw []byte) error {
 	if err != nil || acted.Value.Refused == 0 {
 		return err
 	}
-	return failure.New(failure.Conflict, "jobs_refused", "see why: gpuaas "+noun+" explain HOSTNAME",
-		"it was refused for %d of %s", acted.Value.Refused, plural(len(rows), noun))
+	return refusedJobs(noun, acted.Value)
+}
+
+// refusedJobs says for which jobs it was refused, and what to do about each.
+func refusedJobs(noun string, acted apiclient.JobManyView) error {
+	f := failure.New(failure.Conflict, "jobs_refused", "", "it was refused for %d of %s", acted.Refused,
+		plural(len(acted.Jobs), noun))
+	for _, j := range acted.Jobs {
+		if j.Refusal == nil {
+			continue
+		}
+		name := cmp.Or(text(j.Hostname), j.JobId.String())
+		f.Fields = append(f.Fields, apiclient.FieldError{
+			Field: name, Message: actionWord(j.Refusal.Message + prefixed("; ", text(j.Refusal.Remedy))),
+		})
+		f.Remedy = cmp.Or(f.Remedy, "see more: gpuaas "+noun+" explain "+name)
+	}
+	return f
 }
 
 func actedColumns() []table.Column[apiclient.JobActedView] {
@@ -168,9 +185,9 @@ func actedColumns() []table.Column[apiclient.JobActedView] {
 		{Title: "OUTCOME", Text: func(v acted) string { return string(v.Outcome) }},
 		{Title: "STATUS", Text: func(v acted) string { return text(v.Status) }},
 		{Title: "STAGE", Text: func(v acted) string { return text(v.CurrentStage) }},
-		{Title: "CODE", Text: func(v acted) string { return refusal(v).Code }},
-		{Title: "BECAUSE", Text: func(v acted) string { return actionWord(refusal(v).Message) }},
-		{Title: "REMEDY", Text: func(v acted) string { return actionWord(text(refusal(v).Remedy)) }},
-		{Title: "ID", Text: func(v acted) string { return v.JobId.String() }},
+		{Title: "CODE", Wide: true, Text: func(v acted) string { return refusal(v).Code }},
+		{Title: "BECAUSE", Long: true, Text: func(v acted) string { return actionWord(refusal(v).Message) }},
+		{Title: "REMEDY", Wide: true, Text: func(v acted) string { return actionWord(text(refusal(v).Remedy)) }},
+		{Title: "ID", Wide: true, Text: func(v acted) string { return v.JobId.String() }},
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -44,9 +45,9 @@ func (a *app) batchColumns(k batchKind) []table.Column[batchView] {
 		{Title: "SUCCEEDED", Text: func(v batchView) string { return count(v.Succeeded) }},
 		{Title: "PARKED", Text: func(v batchView) string { return count(v.Failed) }},
 		{Title: "RUNNING", Text: func(v batchView) string { return count(v.Counts.Running + v.Counts.Compensating) }},
-		{Title: "PENDING", Text: func(v batchView) string { return count(v.Counts.Pending) }},
-		{Title: "CANCELLED", Text: func(v batchView) string { return count(v.Counts.Cancelled) }},
-		{Title: "REQUESTED", Text: func(v batchView) string { return a.When(v.RequestedAt) }},
+		{Title: "PENDING", Wide: true, Text: func(v batchView) string { return count(v.Counts.Pending) }},
+		{Title: "CANCELLED", Wide: true, Text: func(v batchView) string { return count(v.Counts.Cancelled) }},
+		ago(a, "REQUESTED", func(v batchView) time.Time { return v.RequestedAt }),
 		{Title: "AT ONCE", Text: func(v batchView) string { return count(v.MaxParallel) }, Detail: true},
 		{Title: "MAY FAIL", Text: func(v batchView) string {
 			if v.MaxFailures == nil {

@@ -50,7 +50,7 @@ func (a *app) ledgerColumns() []table.Column[ledgerEntry] {
 		{Title: "STAGE", Text: func(v entry) string { return v.Stage }},
 		{Title: "ATTEMPT", Text: func(v entry) string { return strconv.FormatInt(v.Attempt, 10) }},
 		{Title: "STATUS", Text: func(v entry) string { return v.Status }},
-		{Title: "MESSAGE", Text: func(v entry) string { return v.Message }},
+		{Title: "MESSAGE", Long: true, Text: func(v entry) string { return v.Message }},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -22,8 +23,8 @@ func (a *app) keyColumns() []table.Column[apiclient.SshkeyView] {
 		{Title: "NAME", Text: func(k key) string { return k.Name }},
 		{Title: "KIND", Text: func(k key) string { return k.Algorithm }},
 		{Title: "FINGERPRINT", Text: func(k key) string { return k.Fingerprint }},
-		{Title: "ADDED", Text: func(k key) string { return a.When(k.CreatedAt) }},
-		{Title: "ID", Text: func(k key) string { return k.SshKeyId.String() }},
+		ago(a, "ADDED", func(k key) time.Time { return k.CreatedAt }),
+		{Title: "ID", Wide: true, Text: func(k key) string { return k.SshKeyId.String() }},
 		{Title: "KEY", Text: func(k key) string { return k.PublicKey }, Detail: true},
 	}
 }

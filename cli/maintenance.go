@@ -21,16 +21,16 @@ func (a *app) maintenanceColumns() []table.Column[apiclient.MaintenanceView] {
 		{Title: "NODE", Text: func(m maintenance) string { return m.Hostname }},
 		{Title: "STATUS", Text: func(m maintenance) string { return string(m.Status) }},
 		{Title: "KIND", Text: func(m maintenance) string { return string(m.Kind) }},
-		{Title: "CONSENT", Text: func(m maintenance) string {
+		{Title: "CONSENT", Wide: true, Text: func(m maintenance) string {
 			if m.ConsentAsked {
 				return "asked"
 			}
 			return "told"
 		}},
-		{Title: "NOT BEFORE", Text: func(m maintenance) string { return a.When(m.NotBefore) }},
-		{Title: "BY", Text: func(m maintenance) string { return a.When(m.DueAt) }},
-		{Title: "REASON", Text: func(m maintenance) string { return m.Reason }},
-		{Title: "ANSWERED BY", Text: func(m maintenance) string {
+		wide(at(a, "NOT BEFORE", func(m maintenance) time.Time { return m.NotBefore })),
+		at(a, "BY", func(m maintenance) time.Time { return m.DueAt }),
+		{Title: "REASON", Long: true, Text: func(m maintenance) string { return m.Reason }},
+		{Title: "ANSWERED BY", Wide: true, Text: func(m maintenance) string {
 			if m.AnsweredByName != nil {
 				return *m.AnsweredByName
 			}

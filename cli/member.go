@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -20,8 +21,8 @@ func (a *app) memberColumns() []table.Column[apiclient.IdentityMemberView] {
 		{Title: "EMAIL", Text: func(m member) string { return m.Email }},
 		{Title: "NAME", Text: func(m member) string { return m.Name }},
 		{Title: "ROLE", Text: func(m member) string { return string(m.Role) }},
-		{Title: "USER ID", Text: func(m member) string { return m.UserId.String() }},
-		{Title: "SINCE", Text: func(m member) string { return a.When(m.CreatedAt) }},
+		{Title: "USER ID", Wide: true, Text: func(m member) string { return m.UserId.String() }},
+		ago(a, "SINCE", func(m member) time.Time { return m.CreatedAt }),
 	}
 }
 

@@ -33,8 +33,8 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		{Title: "SKU", Text: func(v node) string { return v.Sku }},
 		{Title: "REGION", Text: func(v node) string { return v.RegionCode }},
 		{Title: "AGENT", Text: func(v node) string { return v.Agent.ReportedAgentVersion }},
-		{Title: "DRIFT", Text: func(v node) string { return badge(v.Agent.Badge) }},
-		{Title: "LAST CONTACT", Text: func(v node) string { return a.Whenever(v.LastAgentContactAt) }},
+		{Title: "AGENT DRIFT", Text: func(v node) string { return badge(v.Agent.Badge) }},
+		ago(a, "LAST CONTACT", func(v node) *time.Time { return v.LastAgentContactAt }),
 		{Title: "ID", Wide: true, Text: func(v node) string { return v.NodeId.String() }},
 		detail("HELD BECAUSE", a.heldBecause),
 		detail("HELD BY", func(v node) string { return v.HeldBy }),
@@ -141,10 +141,10 @@ func (a *app) historyColumns() []table.Column[apiclient.NodeHistoryView] {
 	type entry = apiclient.NodeHistoryView
 	return []table.Column[entry]{
 		{Title: "WHEN", Text: func(v entry) string { return a.When(v.OccurredAt) }},
-		{Title: "WHAT", Text: changed},
+		{Title: "WHAT", Long: true, Text: changed},
 		{Title: "SOURCE", Text: func(v entry) string { return string(v.Source) }},
-		{Title: "WHO", Text: who},
-		{Title: "CAUSE", Text: func(v entry) string { return v.Cause }},
+		{Title: "WHO", Long: true, Text: who},
+		{Title: "CAUSE", Long: true, Text: func(v entry) string { return v.Cause }},
 	}
 }
 
@@ -200,7 +200,7 @@ func (a *app) agentColumns() []table.Column[apiclient.NodeAgentView] {
 	type agent = apiclient.NodeAgentView
 	return []table.Column[agent]{
 		{Title: "AGENT", Text: func(v agent) string { return badge(v.Badge) }},
-		{Title: "DRIFT", Text: func(v agent) string { return string(v.DriftState) }},
+		{Title: "AGENT DRIFT", Text: func(v agent) string { return string(v.DriftState) }},
 		{Title: "VERSION", Text: func(v agent) string { return v.ReportedAgentVersion }},
 		{Title: "COMMIT", Text: func(v agent) string { return v.ReportedAgentCommit }},
 		{Title: "WANTED", Text: func(v agent) string { return v.WantedAgentVersion }},
@@ -208,9 +208,9 @@ func (a *app) agentColumns() []table.Column[apiclient.NodeAgentView] {
 		{Title: "UPDATED BY", Text: func(v agent) string { return strings.ReplaceAll(string(v.UpdatePath), "_", " ") }},
 		{Title: "BECAUSE", Text: func(v agent) string { return v.UpdatePathBecause }},
 		{Title: "DELIVERED BY", Text: func(v agent) string { return string(v.DesiredDeliveryMode) }},
-		{Title: "LAST DELIVERY", Text: func(v agent) string { return a.Whenever(v.LastDeliveryAttemptAt) }},
+		ago(a, "LAST DELIVERY", func(v agent) *time.Time { return v.LastDeliveryAttemptAt }),
 		{Title: "OUTCOME", Text: func(v agent) string { return v.LastDeliveryResult }},
-		{Title: "CERTIFICATE UNTIL", Text: func(v agent) string { return a.Whenever(v.CertificateNotAfter) }},
+		at(a, "CERTIFICATE UNTIL", func(v agent) *time.Time { return v.CertificateNotAfter }),
 		{Title: "VERIFIERS", Text: func(v agent) string { return strconv.FormatInt(v.VerifierVersion, 10) }},
 		{Title: "REFUSED TO TRUST", Text: func(v agent) string { return v.TrustRefused }},
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -69,7 +70,7 @@ func (a *app) hardwareColumns() []table.Column[apiclient.NodeHardwareView] {
 		{Title: "ADDRESS REQUIRED", Text: func(v view) string { return yesNo(v.AddressRequired) }},
 		{Title: "ENROLLED FROM", Text: func(v view) string { return text(v.EnrolledFrom) }},
 		{Title: "REFUSED", Text: func(v view) string { return text(v.RefusedWhy) }},
-		{Title: "REFUSED AT", Text: func(v view) string { return a.Whenever(v.RefusedAt) }},
+		ago(a, "REFUSED AT", func(v view) *time.Time { return v.RefusedAt }),
 		{Title: "REFUSED SAYS", Text: func(v view) string { return hardwareLine(v.Refused) }},
 		{Title: "IDENTITY VOID", Text: func(v view) string { return text(v.IdentityVoid) }},
 	}

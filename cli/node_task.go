@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -27,12 +28,12 @@ func (a *app) taskColumns() []table.Column[apiclient.AgenttaskView] {
 		{Title: "ID", Text: func(v task) string { return v.TaskId.String() }},
 		{Title: "TYPE", Text: func(v task) string { return v.Type }},
 		{Title: "STATUS", Text: taskStatus},
-		{Title: "ERROR", Text: taskError},
-		{Title: "ATTEMPT", Text: func(v task) string {
+		{Title: "ERROR", Long: true, Text: taskError},
+		{Title: "ATTEMPT", Wide: true, Text: func(v task) string {
 			return strconv.FormatInt(v.Attempt, 10) + "/" + strconv.FormatInt(v.MaxAttempts, 10)
 		}},
-		{Title: "CREATED", Text: func(v task) string { return a.When(v.CreatedAt) }},
-		{Title: "FINISHED", Text: func(v task) string { return a.Whenever(v.FinishedAt) }},
+		ago(a, "CREATED", func(v task) time.Time { return v.CreatedAt }),
+		wide(ago(a, "FINISHED", func(v task) *time.Time { return v.FinishedAt })),
 		detail("NODE", func(v task) string { return v.NodeId.String() }),
 		detail("WHAT TO DO", func(v task) string {
 			if v.Error == nil {
@@ -65,7 +66,7 @@ func (a *app) taskStepColumns() []table.Column[apiclient.AgenttaskStepView] {
 	return []table.Column[step]{
 		{Title: "STEP", Text: func(v step) string { return v.Name }},
 		{Title: "STATUS", Text: func(v step) string { return string(v.Status) }},
-		{Title: "MESSAGE", Text: func(v step) string { return text(v.Message) }},
+		{Title: "MESSAGE", Long: true, Text: func(v step) string { return text(v.Message) }},
 		{Title: "AT", Text: func(v step) string { return a.When(v.At) }},
 	}
 }
@@ -127,10 +128,10 @@ func taskTypeColumns() []table.Column[apiclient.AgenttaskTypeView] {
 	type kind = apiclient.AgenttaskTypeView
 	return []table.Column[kind]{
 		{Title: "TYPE", Text: func(v kind) string { return v.Type }},
-		{Title: "WHAT IT DOES", Text: func(v kind) string { return v.Title }},
+		{Title: "WHAT IT DOES", Long: true, Text: func(v kind) string { return v.Title }},
 		{Title: "BESIDE OTHERS", Text: func(v kind) string { return string(v.ConcurrencyClass) }},
 		{Title: "ON REQUEST", Text: func(v kind) string { return yesNo(v.OnRequest) }},
-		{Title: "DESTROYS", Text: func(v kind) string { return text(v.Destroys) }},
+		{Title: "DESTROYS", Long: true, Text: func(v kind) string { return text(v.Destroys) }},
 	}
 }
 

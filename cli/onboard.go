@@ -322,6 +322,6 @@ func newBatchColumns() []table.Column[apiclient.OnboardingNewBatchItem] {
 	return []table.Column[made]{
 		{Title: "HOSTNAME", Text: func(v made) string { return v.Hostname }},
 		{Title: "ID", Text: func(v made) string { return v.OnboardingId.String() }},
-		{Title: "NODE", Text: func(v made) string { return v.NodeId.String() }},
+		{Title: "NODE", Wide: true, Text: func(v made) string { return v.NodeId.String() }},
 	}
 }

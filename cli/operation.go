@@ -22,7 +22,7 @@ func (a *app) operationColumns() []table.Column[apiclient.OperationView] {
 	return []table.Column[operation]{
 		{Title: "ID", Text: func(o operation) string { return o.OperationId.String() }},
 		{Title: "OPERATION", Text: func(o operation) string { return o.OperationType + "@" + o.Version }},
-		{Title: "STATUS", Text: func(o operation) string {
+		{Title: "STATUS", Long: true, Text: func(o operation) string {
 			switch {
 			case o.Paused:
 				return string(o.Status) + ", paused"
@@ -35,9 +35,9 @@ func (a *app) operationColumns() []table.Column[apiclient.OperationView] {
 			return fmt.Sprintf("%d of %d done", o.Targets.Succeeded, o.Targets.Total)
 		}},
 		{Title: "FAILED", Text: func(o operation) string { return strconv.Itoa(int(o.Targets.Failed)) }},
-		{Title: "SKIPPED", Text: func(o operation) string { return strconv.Itoa(int(o.Targets.Skipped)) }},
-		{Title: "BY", Text: func(o operation) string { return text(o.RequestedByName) }},
-		{Title: "ASKED", Text: func(o operation) string { return a.When(o.CreatedAt) }},
+		{Title: "SKIPPED", Wide: true, Text: func(o operation) string { return strconv.Itoa(int(o.Targets.Skipped)) }},
+		{Title: "BY", Wide: true, Text: func(o operation) string { return text(o.RequestedByName) }},
+		ago(a, "ASKED", func(o operation) time.Time { return o.CreatedAt }),
 		{Title: "WAITS FOR", Text: func(o operation) string { return text(o.WaitingFor) }, Detail: true},
 		{Title: "ERROR", Text: func(o operation) string { return text(o.ErrorMessage) }, Detail: true},
 		{Title: "REASON", Text: func(o operation) string { return text(o.Reason) }, Detail: true},
@@ -86,7 +86,7 @@ func (a *app) operationTargetColumns() []table.Column[apiclient.OperationTargetV
 	return []table.Column[target]{
 		{Title: "NODE", Text: func(t target) string { return t.Hostname }},
 		{Title: "STATUS", Text: func(t target) string { return string(t.Status) }},
-		{Title: "ATTEMPT", Text: func(t target) string { return strconv.Itoa(int(t.Attempt)) }},
+		{Title: "ATTEMPT", Wide: true, Text: func(t target) string { return strconv.Itoa(int(t.Attempt)) }},
 		{Title: "AT STEP", Text: func(t target) string {
 			switch at := text(t.CurrentStep); {
 			case at != "":
@@ -96,11 +96,14 @@ func (a *app) operationTargetColumns() []table.Column[apiclient.OperationTargetV
 			}
 			return ""
 		}},
-		{Title: "CHANGED", Text: func(t target) string { return yesNo(t.Changed) }},
-		{Title: "ERROR", Text: trouble(func(e apiclient.OperationTroubleView) string { return e.Message })},
+		{Title: "CHANGED", Wide: true, Text: func(t target) string { return yesNo(t.Changed) }},
+		{Title: "ERROR", Long: true, Text: trouble(func(e apiclient.OperationTroubleView) string { return e.Message })},
 		{Title: "CODE", Text: trouble(func(e apiclient.OperationTroubleView) string { return e.Code })},
-		{Title: "CLASS", Text: trouble(func(e apiclient.OperationTroubleView) string { return text(e.Class) })},
-		{Title: "WHAT TO DO", Text: trouble(func(e apiclient.OperationTroubleView) string { return text(e.Remedy) })},
+		{Title: "CLASS", Wide: true, Text: trouble(func(e apiclient.OperationTroubleView) string { return text(e.Class) })},
+		{
+			Title: "WHAT TO DO", Wide: true,
+			Text: trouble(func(e apiclient.OperationTroubleView) string { return text(e.Remedy) }),
+		},
 		{Title: "TARGET ID", Text: func(t target) string { return t.TargetId.String() }},
 	}
 }
@@ -109,11 +112,11 @@ func (a *app) operationStepColumns() []table.Column[apiclient.OperationStepView]
 	type step = apiclient.OperationStepView
 	return []table.Column[step]{
 		{Title: "NODE", Text: func(v step) string { return v.Hostname }},
-		{Title: "ATTEMPT", Text: func(v step) string { return strconv.Itoa(int(v.AttemptNumber)) }},
+		{Title: "ATTEMPT", Wide: true, Text: func(v step) string { return strconv.Itoa(int(v.AttemptNumber)) }},
 		{Title: "STEP", Text: func(v step) string { return v.StepId }},
 		{Title: "KIND", Text: func(v step) string { return v.StepKind }},
 		{Title: "STATUS", Text: func(v step) string { return string(v.Status) }},
-		{Title: "CHANGED", Text: func(v step) string { return yesNo(v.Changed) }},
+		{Title: "CHANGED", Wide: true, Text: func(v step) string { return yesNo(v.Changed) }},
 		{Title: "BEGAN", Text: func(v step) string {
 			if v.StartedAt == nil {
 				return ""
@@ -121,7 +124,7 @@ func (a *app) operationStepColumns() []table.Column[apiclient.OperationStepView]
 			return v.StartedAt.In(a.Zone).Format(time.DateTime)
 		}},
 		{Title: "TOOK", Text: func(v step) string { return fmt.Sprintf("%d ms", v.DurationMs) }},
-		{Title: "SUMMARY", Text: func(v step) string {
+		{Title: "SUMMARY", Long: true, Text: func(v step) string {
 			if v.Error != nil {
 				return v.Error.Message
 			}

@@ -15,7 +15,7 @@ func (a *app) operationArtifactColumns() []table.Column[apiclient.OperationArtif
 	type artifact = apiclient.OperationArtifactView
 	return []table.Column[artifact]{
 		{Title: "NODE", Text: func(v artifact) string { return v.Hostname }},
-		{Title: "ATTEMPT", Text: func(v artifact) string { return strconv.Itoa(int(v.AttemptNumber)) }},
+		{Title: "ATTEMPT", Wide: true, Text: func(v artifact) string { return strconv.Itoa(int(v.AttemptNumber)) }},
 		{Title: "STEP", Text: func(v artifact) string { return v.StepId }},
 		{Title: "KIND", Text: func(v artifact) string { return string(v.Kind) }},
 		{Title: "ROLE", Text: func(v artifact) string { return string(v.Role) }},

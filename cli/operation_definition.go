@@ -27,8 +27,8 @@ func (a *app) catalogColumns() []table.Column[apiclient.DefinitionCatalogView] {
 		{Title: "STATUS", Text: func(v entry) string { return string(v.Status) }},
 		{Title: "RISK", Text: func(v entry) string { return string(v.Risk) }},
 		{Title: "IMPACT", Text: func(v entry) string { return string(v.Impact) }},
-		{Title: "TARGETS", Text: func(v entry) string { return strings.Join(v.Targets, ", ") }},
-		{Title: "TITLE", Text: func(v entry) string { return v.Title }},
+		{Title: "TARGETS", Long: true, Text: func(v entry) string { return strings.Join(v.Targets, ", ") }},
+		{Title: "TITLE", Long: true, Text: func(v entry) string { return v.Title }},
 		{Title: "DESCRIPTION", Text: func(v entry) string { return text(v.Description) }, Detail: true},
 		{Title: "RISK IN WORDS", Text: func(v entry) string { return v.RiskText }, Detail: true},
 		{Title: "STATUS REASON", Text: func(v entry) string { return text(v.StatusReason) }, Detail: true},
@@ -90,7 +90,7 @@ func (a *app) definitionColumns() []table.Column[apiclient.DefinitionAdminView] 
 		{Title: "IMPACT", Text: func(v version) string { return string(v.Impact) }},
 		{Title: "STEPS", Text: func(v version) string { return strconv.FormatInt(v.Steps, 10) }},
 		{Title: "ORIGIN", Text: func(v version) string { return string(v.Origin) }},
-		{Title: "TITLE", Text: func(v version) string { return v.Title }},
+		{Title: "TITLE", Long: true, Text: func(v version) string { return v.Title }},
 		{Title: "STATUS REASON", Text: func(v version) string { return text(v.StatusReason) }, Detail: true},
 		{Title: "DIGEST", Text: func(v version) string { return v.Digest }, Detail: true},
 		{Title: "UPDATED", Text: func(v version) string { return a.When(v.UpdatedAt) }, Detail: true},
@@ -341,9 +341,9 @@ func (a *app) changeColumns() []table.Column[apiclient.DefinitionChangeView] {
 		return string(raw)
 	}
 	return []table.Column[change]{
-		{Title: "PATH", Text: func(v change) string { return v.Path }},
-		{Title: "FROM", Text: func(v change) string { return value(v.From) }},
-		{Title: "TO", Text: func(v change) string { return value(v.To) }},
+		{Title: "PATH", Long: true, Text: func(v change) string { return v.Path }},
+		{Title: "FROM", Long: true, Text: func(v change) string { return value(v.From) }},
+		{Title: "TO", Long: true, Text: func(v change) string { return value(v.To) }},
 	}
 }
 

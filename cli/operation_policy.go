@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,9 +66,9 @@ func (a *app) policyLineColumns() []table.Column[apiclient.PolicyLineView] {
 	return []table.Column[line]{
 		{Title: "OPERATION", Text: func(v line) string { return v.OperationType }},
 		{Title: "SCOPE", Text: func(v line) string { return string(v.Scope) }},
-		{Title: "SETTLES", Text: settledText},
-		{Title: "REASON", Text: func(v line) string { return text(v.Reason) }},
-		{Title: "UPDATED", Text: func(v line) string { return a.When(v.UpdatedAt) }},
+		{Title: "SETTLES", Long: true, Text: settledText},
+		{Title: "REASON", Long: true, Text: func(v line) string { return text(v.Reason) }},
+		ago(a, "UPDATED", func(v line) time.Time { return v.UpdatedAt }),
 	}
 }
 
@@ -75,20 +76,20 @@ func (a *app) decisionColumns() []table.Column[apiclient.PolicyDecisionView] {
 	type decision = apiclient.PolicyDecisionView
 	return []table.Column[decision]{
 		{Title: "KEY", Text: func(v decision) string { return string(v.Key) }},
-		{Title: "VALUE", Text: func(v decision) string { return v.Value }},
+		{Title: "VALUE", Long: true, Text: func(v decision) string { return v.Value }},
 		{Title: "DECIDED BY", Text: func(v decision) string {
 			if of := text(v.OperationType); of != "" {
 				return string(v.Scope) + " (" + of + ")"
 			}
 			return string(v.Scope)
 		}},
-		{Title: "WHY", Text: func(v decision) string {
+		{Title: "WHY", Long: true, Text: func(v decision) string {
 			if reason := text(v.Reason); reason != "" {
 				return v.Rule + ": " + reason
 			}
 			return v.Rule
 		}},
-		{Title: "WHAT EACH LEVEL SAID", Text: func(v decision) string {
+		{Title: "WHAT EACH LEVEL SAID", Wide: true, Text: func(v decision) string {
 			said := make([]string, len(v.Said))
 			for i, s := range v.Said {
 				said[i] = string(s.Scope) + " " + s.Value

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -25,7 +26,7 @@ func (a *app) policyDocumentColumns() []table.Column[apiclient.PolicyDocumentVie
 		{Title: "DOCUMENT", Text: func(v document) string { return v.Document }},
 		{Title: "DECIDES", Text: func(v document) string { return yesNo(v.Active) }},
 		{Title: "TITLE", Text: func(v document) string { return v.Title }},
-		{Title: "ADDED", Text: func(v document) string { return a.When(v.CreatedAt) }},
+		ago(a, "ADDED", func(v document) time.Time { return v.CreatedAt }),
 		{Title: "DIGEST", Text: func(v document) string { return v.Digest }},
 		{Title: "REASON", Text: func(v document) string { return text(v.Reason) }, Detail: true},
 		{Title: "EXAMPLES", Text: func(v document) string {
@@ -44,11 +45,11 @@ func (a *app) policyDocumentColumns() []table.Column[apiclient.PolicyDocumentVie
 func (a *app) trialColumns() []table.Column[apiclient.PolicyTrialView] {
 	type trial = apiclient.PolicyTrialView
 	return []table.Column[trial]{
-		{Title: "EXAMPLE", Text: func(v trial) string { return v.Name }},
+		{Title: "EXAMPLE", Long: true, Text: func(v trial) string { return v.Name }},
 		{Title: "PASSED", Text: func(v trial) string { return yesNo(v.Passed) }},
 		{Title: "DENIED", Text: func(v trial) string { return yesNo(v.Denied) }},
-		{Title: "REASONS", Text: func(v trial) string { return strings.Join(v.Reasons, "; ") }},
-		{Title: "WHY IT FAILED", Text: func(v trial) string { return text(v.Message) }},
+		{Title: "REASONS", Long: true, Text: func(v trial) string { return strings.Join(v.Reasons, "; ") }},
+		{Title: "WHY IT FAILED", Long: true, Text: func(v trial) string { return text(v.Message) }},
 	}
 }
 

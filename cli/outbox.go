@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +18,11 @@ func (a *app) outboxColumns() []table.Column[apiclient.OutboxEvent] {
 		{Title: "ID", Text: func(e event) string { return e.EventId.String() }},
 		{Title: "TO", Text: func(e event) string { return string(e.Destination) }},
 		{Title: "TYPE", Text: func(e event) string { return e.EventType }},
-		{Title: "ABOUT", Text: func(e event) string { return e.AggregateKind + " " + e.AggregateId }},
+		{Title: "ABOUT", Wide: true, Text: func(e event) string { return e.AggregateKind + " " + e.AggregateId }},
 		{Title: "STATUS", Text: func(e event) string { return string(e.Status) }},
 		{Title: "ATTEMPTS", Text: func(e event) string { return strconv.FormatInt(e.Attempts, 10) }},
-		{Title: "CREATED", Text: func(e event) string { return a.When(e.CreatedAt) }},
-		{Title: "LAST ERROR", Text: func(e event) string { return text(e.LastError) }},
+		ago(a, "CREATED", func(e event) time.Time { return e.CreatedAt }),
+		{Title: "LAST ERROR", Long: true, Text: func(e event) string { return text(e.LastError) }},
 		{Title: "CORRELATION ID", Text: func(e event) string { return e.CorrelationId }, Detail: true},
 	}
 }

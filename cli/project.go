@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +18,8 @@ func (a *app) projectColumns() []table.Column[apiclient.IdentityProjectView] {
 	return []table.Column[project]{
 		{Title: "SLUG", Text: func(p project) string { return p.Slug }},
 		{Title: "NAME", Text: func(p project) string { return p.Name }},
-		{Title: "ID", Text: func(p project) string { return p.ProjectId.String() }},
-		{Title: "CREATED", Text: func(p project) string { return a.When(p.CreatedAt) }},
+		{Title: "ID", Wide: true, Text: func(p project) string { return p.ProjectId.String() }},
+		ago(a, "CREATED", func(p project) time.Time { return p.CreatedAt }),
 		{Title: "TENANT", Text: func(p project) string { return p.OrgId.String() }, Detail: true},
 		{Title: "UPDATED", Text: func(p project) string { return a.When(p.UpdatedAt) }, Detail: true},
 		{Title: "VERSION", Text: func(p project) string { return strconv.FormatInt(p.Version, 10) }, Detail: true},

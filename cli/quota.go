@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +37,7 @@ func (a *app) quotaColumns() []table.Column[apiclient.QuotaView] {
 		}},
 		{Title: "GPUS USED", Text: func(q quota) string { return limit(q.UsedGpus, q.Gpus) }},
 		{Title: "NODES USED", Text: func(q quota) string { return limit(q.UsedNodes, q.Nodes) }},
-		{Title: "SET", Text: func(q quota) string { return a.When(q.UpdatedAt) }},
+		ago(a, "SET", func(q quota) time.Time { return q.UpdatedAt }),
 		{Title: "SET BY", Text: func(q quota) string { return q.UpdatedBy }, Detail: true},
 		{Title: "VERSION", Text: func(q quota) string { return strconv.FormatInt(q.Version, 10) }, Detail: true},
 	}

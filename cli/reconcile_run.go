@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/frame"
@@ -23,12 +24,12 @@ func (a *app) runColumns() []table.Column[apiclient.ReconciliationRunView] {
 		{Title: "SITE", Text: func(v view) string { return v.SiteName }},
 		{Title: "TRIGGER", Text: func(v view) string { return string(v.Trigger) }},
 		{Title: "OUTCOME", Text: runOutcome},
-		{Title: "REQUESTS", Text: number(func(r report) int64 { return r.Requests })},
-		{Title: "LOOKED AT", Text: number(func(r report) int64 { return r.MachinesLookedAt })},
+		{Title: "REQUESTS", Wide: true, Text: number(func(r report) int64 { return r.Requests })},
+		{Title: "LOOKED AT", Wide: true, Text: number(func(r report) int64 { return r.MachinesLookedAt })},
 		{Title: "FOUND", Text: number(func(r report) int64 { return r.FindingsOpened })},
 		{Title: "OVER", Text: number(func(r report) int64 { return r.FindingsClosed })},
 		{Title: "ACTED", Text: number(func(r report) int64 { return r.ActionsTaken })},
-		{Title: "REQUESTED", Text: func(v view) string { return a.When(v.RequestedAt) }},
+		ago(a, "REQUESTED", func(v view) time.Time { return v.RequestedAt }),
 		{Title: "ID", Text: func(v view) string { return v.RunId.String() }},
 	}
 }
@@ -52,7 +53,7 @@ func intendedColumns() []table.Column[apiclient.ReconciliationIntended] {
 		{Title: "FINDING", Text: func(v view) string { return v.Finding }},
 		{Title: "ACTION", Text: func(v view) string { return v.Action }},
 		{Title: "DONE", Text: func(v view) string { return yesNo(v.Done) }},
-		{Title: "WHY NOT", Text: func(v view) string { return text(v.Withheld) }},
+		{Title: "WHY NOT", Long: true, Text: func(v view) string { return text(v.Withheld) }},
 	}
 }
 
@@ -61,7 +62,7 @@ func leftColumns(title string) []table.Column[apiclient.ReconciliationLeftTo] {
 	return []table.Column[view]{
 		{Title: title, Text: func(v view) string { return v.Job }},
 		{Title: "NODE", Text: func(v view) string { return v.Hostname }},
-		{Title: "SEEN", Text: func(v view) string { return v.Seen }},
+		{Title: "SEEN", Long: true, Text: func(v view) string { return v.Seen }},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +28,8 @@ func (a *app) siteStateColumns() []table.Column[apiclient.ReconciliationSiteOver
 		{Title: "OK", Text: number(func(v view) int64 { return v.Ok })},
 		{Title: "DRIFTED", Text: number(func(v view) int64 { return v.Drifted })},
 		{Title: "UNRECONCILED", Text: number(func(v view) int64 { return v.Unreconciled })},
-		{Title: "FINDINGS", Text: func(v view) string { return countsText(v.Findings) }},
-		{Title: "INFORMED", Text: func(v view) string { return cmp.Or(a.Whenever(v.LastInformedAt), "never") }},
+		{Title: "FINDINGS", Long: true, Text: func(v view) string { return countsText(v.Findings) }},
+		wide(orElse("never", ago(a, "INFORMED", func(v view) *time.Time { return v.LastInformedAt }))),
 		{Title: "NEXT", Text: func(v view) string { return text(v.Remedy) }},
 		{Title: "LAST CYCLE", Text: func(v view) string { return cmp.Or(a.Whenever(v.LastCycleAt), "never") }, Detail: true},
 		{

@@ -24,19 +24,22 @@ func (a *app) reservationColumns() []table.Column[apiclient.ReservationView] {
 	return []table.Column[reservation]{
 		{Title: "ID", Text: func(v reservation) string { return v.ReservationId.String() }},
 		{Title: "STATE", Text: func(v reservation) string { return string(v.State) }},
-		{Title: "FOR", Text: func(v reservation) string {
+		{Title: "FOR", Long: true, Text: func(v reservation) string {
 			if v.ProjectId != nil {
 				return "project " + v.ProjectId.String()
 			}
 			return "tenant " + v.OrgId.String()
 		}},
 		{Title: "SKU", Text: func(v reservation) string { return v.Sku }},
-		{Title: "NODES", Text: number(func(v reservation) int32 { return v.Nodes })},
-		{Title: "USED", Text: number(func(v reservation) int32 { return v.Used })},
-		{Title: "HELD FREE", Text: number(func(v reservation) int32 { return v.Held })},
+		{Title: "NODES", Wide: true, Text: number(func(v reservation) int32 { return v.Nodes })},
+		{
+			Title: "USED", Text: number(func(v reservation) int32 { return v.Used }),
+			Brief: func(v reservation) string { return fmt.Sprintf("%d of %d", v.Used, v.Nodes) },
+		},
+		{Title: "HELD FREE", Wide: true, Text: number(func(v reservation) int32 { return v.Held })},
 		{Title: "SHORT BY", Text: number(func(v reservation) int32 { return v.ShortBy })},
-		{Title: "FROM", Text: func(v reservation) string { return a.When(v.StartsAt) }},
-		{Title: "UNTIL", Text: func(v reservation) string { return a.When(v.EndsAt) }},
+		wide(at(a, "FROM", func(v reservation) time.Time { return v.StartsAt })),
+		ago(a, "UNTIL", func(v reservation) time.Time { return v.EndsAt }),
 		{Title: "REGION", Text: func(v reservation) string { return text(v.Region) }, Detail: true},
 		{Title: "RACK", Text: func(v reservation) string { return text(v.Rack) }, Detail: true},
 		{Title: "POOL", Text: func(v reservation) string { return text(v.Pool) }, Detail: true},

@@ -11,10 +11,10 @@ import (
 	"gpuaas/cli/internal/failure"
 )
 
-// pathOf is the command that arguments lead to.
-func pathOf(t *testing.T, args []string) string {
+// pathOf is the command of a tree that arguments lead to.
+func pathOf(t *testing.T, root *cobra.Command, args []string) string {
 	t.Helper()
-	cmd, _, err := testRoot(t).Find(args)
+	cmd, _, err := root.Find(args)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,10 +23,10 @@ func (a *app) selfCheckColumns() []table.Column[apiclient.SelfCheck] {
 	return []table.Column[check]{
 		{Title: "ID", Text: func(c check) string { return c.Id.String() }},
 		{Title: "STATUS", Text: func(c check) string { return string(c.Status) }},
-		{Title: "WAITING FOR", Text: func(c check) string { return text(c.WaitingFor) }},
-		{Title: "REQUESTED BY", Text: func(c check) string { return c.RequestedBy }},
-		{Title: "CREATED", Text: func(c check) string { return a.When(c.CreatedAt) }},
-		{Title: "FINISHED", Text: func(c check) string { return a.Whenever(c.FinishedAt) }},
+		{Title: "WAITING FOR", Long: true, Text: func(c check) string { return text(c.WaitingFor) }},
+		{Title: "REQUESTED BY", Long: true, Text: func(c check) string { return c.RequestedBy }},
+		ago(a, "CREATED", func(c check) time.Time { return c.CreatedAt }),
+		ago(a, "FINISHED", func(c check) *time.Time { return c.FinishedAt }),
 		{Title: "CORRELATION ID", Text: func(c check) string { return c.CorrelationId }, Detail: true},
 	}
 }
@@ -34,11 +35,11 @@ func stepColumns() []table.Column[apiclient.SelfcheckStep] {
 	type step = apiclient.SelfcheckStep
 	return []table.Column[step]{
 		{Title: "STEP", Text: func(t step) string { return string(t.Name) }},
-		{Title: "WENT THROUGH", Text: func(t step) string { return text(t.Components) }},
+		{Title: "WENT THROUGH", Long: true, Text: func(t step) string { return text(t.Components) }},
 		{Title: "OK", Text: func(t step) string { return yesNo(t.Ok) }},
 		{Title: "TOOK", Text: func(t step) string { return strconv.FormatInt(t.DurationMs, 10) + "ms" }},
-		{Title: "MESSAGE", Text: func(t step) string { return text(t.Message) }},
-		{Title: "WHAT TO DO", Text: func(t step) string { return text(t.Remedy) }},
+		{Title: "MESSAGE", Long: true, Text: func(t step) string { return text(t.Message) }},
+		{Title: "WHAT TO DO", Long: true, Text: func(t step) string { return text(t.Remedy) }},
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -18,8 +19,8 @@ func (a *app) serviceAccountColumns() []table.Column[apiclient.IdentityServiceAc
 		{Title: "NAME", Text: func(v account) string { return v.Name }},
 		{Title: "ROLE", Text: func(v account) string { return string(v.Role) }},
 		{Title: "STATUS", Text: func(v account) string { return string(v.Status) }},
-		{Title: "ID", Text: func(v account) string { return v.ServiceAccountId.String() }},
-		{Title: "CREATED", Text: func(v account) string { return a.When(v.CreatedAt) }},
+		{Title: "ID", Wide: true, Text: func(v account) string { return v.ServiceAccountId.String() }},
+		ago(a, "CREATED", func(v account) time.Time { return v.CreatedAt }),
 		{Title: "PROJECT", Text: func(v account) string { return v.ProjectId.String() }, Detail: true},
 		{Title: "UPDATED", Text: func(v account) string { return a.When(v.UpdatedAt) }, Detail: true},
 		{Title: "VERSION", Text: func(v account) string { return strconv.FormatInt(v.Version, 10) }, Detail: true},

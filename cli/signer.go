@@ -3,6 +3,7 @@ package cli
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,10 +18,10 @@ func (a *app) signerColumns() []table.Column[apiclient.SignerView] {
 	return []table.Column[signer]{
 		{Title: "ID", Text: func(v signer) string { return v.Id }},
 		{Title: "STATUS", Text: func(v signer) string { return string(v.Status) }},
-		{Title: "PUBLISHED", Text: func(v signer) string { return a.When(v.PublishedAt) }},
-		{Title: "SIGNS SINCE", Text: func(v signer) string { return a.Whenever(v.EffectiveAt) }},
-		{Title: "RETIRES", Text: func(v signer) string { return a.Whenever(v.RetiresAt) }},
-		{Title: "WAITING FOR", Text: func(v signer) string { return a.waitingFor(v.WaitingFor) }},
+		ago(a, "PUBLISHED", func(v signer) time.Time { return v.PublishedAt }),
+		ago(a, "SIGNS SINCE", func(v signer) *time.Time { return v.EffectiveAt }),
+		at(a, "RETIRES", func(v signer) *time.Time { return v.RetiresAt }),
+		{Title: "WAITING FOR", Long: true, Text: func(v signer) string { return a.waitingFor(v.WaitingFor) }},
 		{
 			Title: "SINCE VERIFIER SET", Text: func(v signer) string { return strconv.FormatInt(v.VerifierVersion, 10) },
 			Detail: true,

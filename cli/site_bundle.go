@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -22,10 +23,10 @@ func (a *app) bundleVersionColumns() []table.Column[apiclient.SiteBundleView] {
 	type bundle = apiclient.SiteBundleView
 	return []table.Column[bundle]{
 		{Title: "BUNDLE", Text: func(v bundle) string { return v.Ref }},
-		{Title: "USED BY", Text: func(v bundle) string { return strings.Join(v.UsedBy, ", ") }},
+		{Title: "USED BY", Long: true, Text: func(v bundle) string { return strings.Join(v.UsedBy, ", ") }},
 		{Title: "BYTES", Text: func(v bundle) string { return strconv.FormatInt(v.Size, 10) }},
-		{Title: "SHA256", Text: func(v bundle) string { return v.Sha256 }},
-		{Title: "ADDED", Text: func(v bundle) string { return a.When(v.CreatedAt) }},
+		{Title: "SHA256", Wide: true, Text: func(v bundle) string { return v.Sha256 }},
+		ago(a, "ADDED", func(v bundle) time.Time { return v.CreatedAt }),
 		{Title: "BY", Text: func(v bundle) string { return v.AddedBy }, Detail: true},
 		{Title: "ID", Text: func(v bundle) string { return v.BundleId.String() }, Detail: true},
 	}

@@ -35,9 +35,9 @@ func (a *app) dependencyColumns() []table.Column[apiclient.HealthState] {
 		{Title: "DEPENDENCY", Text: func(h state) string { return h.Name }},
 		{Title: "UP", Text: func(h state) string { return yesNo(h.Up) }},
 		{Title: "TOOK", Text: func(h state) string { return strconv.FormatInt(h.TookMs, 10) + "ms" }},
-		{Title: "CHECKED", Text: func(h state) string { return a.When(h.CheckedAt) }},
-		{Title: "MESSAGE", Text: func(h state) string { return text(h.Message) }},
-		{Title: "WHAT TO DO", Text: func(h state) string { return text(h.Remedy) }},
+		ago(a, "CHECKED", func(h state) time.Time { return h.CheckedAt }),
+		{Title: "MESSAGE", Long: true, Text: func(h state) string { return text(h.Message) }},
+		{Title: "WHAT TO DO", Long: true, Text: func(h state) string { return text(h.Remedy) }},
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"strconv"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -18,8 +19,8 @@ func (a *app) tenantColumns() []table.Column[apiclient.IdentityTenantView] {
 	return []table.Column[tenant]{
 		{Title: "SLUG", Text: func(t tenant) string { return t.Slug }},
 		{Title: "NAME", Text: func(t tenant) string { return t.Name }},
-		{Title: "ID", Text: func(t tenant) string { return t.OrgId.String() }},
-		{Title: "CREATED", Text: func(t tenant) string { return a.When(t.CreatedAt) }},
+		{Title: "ID", Wide: true, Text: func(t tenant) string { return t.OrgId.String() }},
+		ago(a, "CREATED", func(t tenant) time.Time { return t.CreatedAt }),
 		{Title: "DISABLED SINCE", Text: func(t tenant) string { return a.Whenever(t.DisabledAt) }, Detail: true},
 		{Title: "DISABLED BECAUSE", Text: func(t tenant) string { return text(t.DisabledBecause) }, Detail: true},
 		{Title: "UPDATED", Text: func(t tenant) string { return a.When(t.UpdatedAt) }, Detail: true},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -17,12 +18,12 @@ func (a *app) terminalSessionColumns() []table.Column[apiclient.TerminalSessionV
 	return []table.Column[view]{
 		{Title: "ID", Text: func(v view) string { return v.Id.String() }},
 		{Title: "NODE", Text: func(v view) string { return v.NodeId.String() }},
-		{Title: "USER", Text: func(v view) string { return v.Username }},
+		{Title: "USER", Wide: true, Text: func(v view) string { return v.Username }},
 		{Title: "STATUS", Text: func(v view) string { return string(v.Status) }},
-		{Title: "REASON", Text: func(v view) string { return text(v.CloseReason) }},
-		{Title: "REQUESTED BY", Text: func(v view) string { return v.RequestedBy }},
-		{Title: "CREATED", Text: func(v view) string { return a.When(v.CreatedAt) }},
-		{Title: "CLOSED", Text: func(v view) string { return a.Whenever(v.ClosedAt) }},
+		{Title: "REASON", Long: true, Text: func(v view) string { return text(v.CloseReason) }},
+		{Title: "REQUESTED BY", Long: true, Text: func(v view) string { return v.RequestedBy }},
+		ago(a, "CREATED", func(v view) time.Time { return v.CreatedAt }),
+		wide(ago(a, "CLOSED", func(v view) *time.Time { return v.ClosedAt })),
 		{Title: "OPENED", Text: func(v view) string { return a.Whenever(v.OpenedAt) }, Detail: true},
 		{Title: "BYTES TYPED", Text: func(v view) string { return strconv.FormatInt(v.BytesIn, 10) }, Detail: true},
 		{Title: "BYTES SHOWN", Text: func(v view) string { return strconv.FormatInt(v.BytesOut, 10) }, Detail: true},

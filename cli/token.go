@@ -23,8 +23,8 @@ func (a *app) tokenColumns() []table.Column[apiclient.IdentityTokenView] {
 		{Title: "NAME", Text: func(t token) string { return t.Name }},
 		{Title: "KIND", Text: func(t token) string { return string(t.Kind) }},
 		{Title: "ID", Text: func(t token) string { return t.TokenId.String() }},
-		{Title: "EXPIRES", Text: func(t token) string { return a.When(t.ExpiresAt) }},
-		{Title: "LAST USED", Text: func(t token) string { return a.Whenever(t.LastUsedAt) }},
+		at(a, "EXPIRES", func(t token) time.Time { return t.ExpiresAt }),
+		ago(a, "LAST USED", func(t token) *time.Time { return t.LastUsedAt }),
 		{Title: "SCOPES", Text: func(t token) string { return cmp.Or(strings.Join(t.Scopes, " "), "all") }},
 		{Title: "MADE WITH", Text: func(t token) string {
 			if t.MadeFrom == nil {

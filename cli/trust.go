@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,7 @@ func (a *app) bundleColumns() []table.Column[apiclient.SignerBundleView] {
 	type bundle = apiclient.SignerBundleView
 	return []table.Column[bundle]{
 		{Title: "VERSION", Text: func(v bundle) string { return strconv.FormatInt(v.Version, 10) }},
-		{Title: "SINCE", Text: func(v bundle) string { return a.When(v.CreatedAt) }},
+		ago(a, "SINCE", func(v bundle) time.Time { return v.CreatedAt }),
 		{Title: "AUTHORITIES", Text: a.authorities},
 		{Title: "TAKEN OVER BY", Text: func(v bundle) string {
 			return strconv.FormatInt(v.Nodes-v.NodesBehind, 10) + " of " + strconv.FormatInt(v.Nodes, 10) + " nodes"

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -22,8 +23,8 @@ func (a *app) userColumns() []table.Column[apiclient.IdentityUserView] {
 		{Title: "PLATFORM ROLE", Text: func(u user) string { return string(u.PlatformRole) }},
 		{Title: "DISABLED", Text: func(u user) string { return yesNo(u.Disabled) }},
 		{Title: "SIGNED IN", Text: func(u user) string { return yesNo(u.Linked) }},
-		{Title: "ID", Text: func(u user) string { return u.UserId.String() }},
-		{Title: "CREATED", Text: func(u user) string { return a.When(u.CreatedAt) }},
+		{Title: "ID", Wide: true, Text: func(u user) string { return u.UserId.String() }},
+		ago(a, "CREATED", func(u user) time.Time { return u.CreatedAt }),
 		{Title: "UPDATED", Text: func(u user) string { return a.When(u.UpdatedAt) }, Detail: true},
 		{Title: "VERSION", Text: func(u user) string { return strconv.FormatInt(u.Version, 10) }, Detail: true},
 	}

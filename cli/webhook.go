@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -21,11 +22,11 @@ func (a *app) webhookColumns() []table.Column[apiclient.WebhookView] {
 	return []table.Column[hook]{
 		{Title: "NAME", Text: func(w hook) string { return w.Name }},
 		{Title: "STATUS", Text: func(w hook) string { return string(w.Status) }},
-		{Title: "URL", Text: func(w hook) string { return w.Url }},
-		{Title: "EVENTS", Text: func(w hook) string { return cmp.Or(strings.Join(w.Kinds, " "), "all") }},
-		{Title: "LAST DELIVERED", Text: func(w hook) string { return a.Whenever(w.LastDeliveredAt) }},
-		{Title: "FAILING SINCE", Text: func(w hook) string { return a.Whenever(w.FailingSince) }},
-		{Title: "ID", Text: func(w hook) string { return w.WebhookId.String() }},
+		{Title: "URL", Long: true, Text: func(w hook) string { return w.Url }},
+		{Title: "EVENTS", Long: true, Text: func(w hook) string { return cmp.Or(strings.Join(w.Kinds, " "), "all") }},
+		ago(a, "LAST DELIVERED", func(w hook) *time.Time { return w.LastDeliveredAt }),
+		ago(a, "FAILING SINCE", func(w hook) *time.Time { return w.FailingSince }),
+		{Title: "ID", Wide: true, Text: func(w hook) string { return w.WebhookId.String() }},
 		{Title: "DISABLED BECAUSE", Text: func(w hook) string { return text(w.DisabledReason) }, Detail: true},
 		{Title: "SECRET SINCE", Text: func(w hook) string { return a.When(w.SecretRotatedAt) }, Detail: true},
 	}
@@ -34,18 +35,18 @@ func (a *app) webhookColumns() []table.Column[apiclient.WebhookView] {
 func (a *app) deliveryColumns() []table.Column[apiclient.WebhookDeliveryView] {
 	type delivery = apiclient.WebhookDeliveryView
 	return []table.Column[delivery]{
-		{Title: "TIME", Text: func(d delivery) string { return a.When(d.CreatedAt) }},
+		at(a, "TIME", func(d delivery) time.Time { return d.CreatedAt }),
 		{Title: "EVENT", Text: func(d delivery) string { return d.EventType }},
 		{Title: "STATUS", Text: func(d delivery) string { return string(d.Status) }},
-		{Title: "ATTEMPTS", Text: func(d delivery) string { return strconv.Itoa(int(d.Attempts)) }},
+		{Title: "ATTEMPTS", Wide: true, Text: func(d delivery) string { return strconv.Itoa(int(d.Attempts)) }},
 		{Title: "ANSWER", Text: func(d delivery) string {
 			if d.AnswerCode == nil {
 				return ""
 			}
 			return strconv.Itoa(int(*d.AnswerCode))
 		}},
-		{Title: "NEXT", Text: func(d delivery) string { return a.Whenever(d.NextAttemptAt) }},
-		{Title: "FAILURE", Text: func(d delivery) string { return text(d.Failure) }},
+		ago(a, "NEXT", func(d delivery) *time.Time { return d.NextAttemptAt }),
+		{Title: "FAILURE", Long: true, Text: func(d delivery) string { return text(d.Failure) }},
 		{Title: "ID", Text: func(d delivery) string { return d.DeliveryId.String() }},
 		{Title: "EVENT ID", Text: func(d delivery) string { return d.EventId.String() }, Detail: true},
 		{Title: "ANSWER BEGINS", Text: func(d delivery) string { return text(d.AnswerText) }, Detail: true},

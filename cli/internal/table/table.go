@@ -18,6 +18,10 @@ type Column[T any] struct {
 	Detail bool
 	// Wide columns are shown in lists only if somebody asks for wide ones.
 	Wide bool
+	// Brief is what other lists show instead of Text, if there is one.
+	Brief func(T) string
+	// Long columns hold sentences: other lists shorten them to what fits.
+	Long bool
 }
 
 // listed are the columns of a list.
@@ -33,7 +37,10 @@ func Print[T any](w io.Writer, columns []Column[T], objects []output.Object[T], 
 		rows = append(rows, titles(columns))
 	}
 	for _, o := range objects {
-		rows = append(rows, cells(columns, o.Value))
+		rows = append(rows, cells(columns, o.Value, wide))
+	}
+	if !wide {
+		fit(columns, rows)
 	}
 	return output.Write(w, Align(rows))
 }
@@ -46,10 +53,14 @@ func titles[T any](columns []Column[T]) []string {
 	return out
 }
 
-func cells[T any](columns []Column[T], value T) []string {
+func cells[T any](columns []Column[T], value T, wide bool) []string {
 	var out []string
 	for _, c := range columns {
-		out = append(out, cmp.Or(output.Harmless(c.Text(value)), "-"))
+		text := c.Text
+		if c.Brief != nil && !wide {
+			text = c.Brief
+		}
+		out = append(out, cmp.Or(output.Harmless(text(value)), "-"))
 	}
 	return out
 }
@@ -65,15 +76,7 @@ func PrintOne[T any](w io.Writer, columns []Column[T], value T) error {
 
 // Align puts cells under one another, two spaces apart, and none at the end of a line.
 func Align(rows [][]string) string {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
+	widths := widthsOf(rows)
 	var b strings.Builder
 	for _, row := range rows {
 		var line strings.Builder
