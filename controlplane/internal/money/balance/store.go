@@ -44,11 +44,6 @@ func (s *Service) Of(ctx context.Context, org id.Org) (Standing, error) {
 
 // look reads how a tenant stands, through a pool or a transaction.
 func (s *Service) look(ctx context.Context, q *balancedb.Queries, org id.Org) (Standing, error) {
-	row, err := q.Get(ctx, org)
-	limited := !errors.Is(err, pgx.ErrNoRows)
-	if err != nil && limited {
-		return Standing{}, fmt.Errorf("read balance: %w", err)
-	}
 	seen, err := q.Look(ctx, balancedb.LookParams{OrgID: org, At: s.moment()})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Standing{}, noAccount()
@@ -56,9 +51,14 @@ func (s *Service) look(ctx context.Context, q *balancedb.Queries, org id.Org) (S
 	if err != nil {
 		return Standing{}, fmt.Errorf("read what tenant %s has: %w", org, err)
 	}
-	now := Standing{Org: org, Settings: unlimited(), Status: Healthy, Since: seen.OpenedAt}
-	if limited {
-		now = from(row)
+	now := Standing{Org: org, Settings: unlimited(), Status: Healthy, Since: seen.Since}
+	if seen.Limited {
+		now = from(balancedb.Balance{
+			OrgID: org, Payment: seen.Payment, CreditLineMinor: seen.CreditLineMinor, LowMinor: seen.LowMinor,
+			LowSeconds: seen.LowSeconds, ReleaseSeconds: seen.ReleaseSeconds, RearmPercent: seen.RearmPercent,
+			GraceSeconds: seen.GraceSeconds, Status: seen.Status, Since: seen.Since, Version: seen.Version,
+			EnteredRate: seen.EnteredRate,
+		})
 	}
 	now.Currency, now.At = seen.Currency, seen.At
 	now.Posted, now.Accrued, now.Held, now.Burn = seen.PostedMinor, seen.AccruedMinor, seen.HeldMinor, seen.BurnMinor

@@ -73,32 +73,6 @@ func (q *Queries) Endable(ctx context.Context, arg EndableParams) ([]id.Reservat
 	return items, nil
 }
 
-const get = `-- name: Get :one
-SELECT org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent, grace_seconds, status, since, version, updated_at, updated_by, entered_rate FROM balances WHERE org_id = $1
-`
-
-func (q *Queries) Get(ctx context.Context, orgID id.Org) (Balance, error) {
-	row := q.db.QueryRow(ctx, get, orgID)
-	var i Balance
-	err := row.Scan(
-		&i.OrgID,
-		&i.Payment,
-		&i.CreditLineMinor,
-		&i.LowMinor,
-		&i.LowSeconds,
-		&i.ReleaseSeconds,
-		&i.RearmPercent,
-		&i.GraceSeconds,
-		&i.Status,
-		&i.Since,
-		&i.Version,
-		&i.UpdatedAt,
-		&i.UpdatedBy,
-		&i.EnteredRate,
-	)
-	return i, err
-}
-
 const hold = `-- name: Hold :exec
 INSERT INTO balance_holds (allocation_id, org_id, amount_minor) VALUES ($1, $2, $3)
 `
@@ -151,10 +125,15 @@ func (q *Queries) Lock(ctx context.Context, orgID id.Org) (id.Org, error) {
 }
 
 const look = `-- name: Look :one
-SELECT acc.currency, acc.created_at AS opened_at, now.at::timestamptz AS at, (u.accrued + v.unused[1])::bigint AS accrued_minor, u.held_minor,
+SELECT acc.currency, now.at::timestamptz AS at, (u.accrued + v.unused[1])::bigint AS accrued_minor, u.held_minor,
     ceil((u.rate + v.unused[2]) / 10000)::bigint AS burn_minor, (u.rate + v.unused[2])::text AS rate, u.live, (v.unused[3])::bigint AS reserved,
+    (b.org_id IS NOT NULL)::boolean AS limited, coalesce(b.payment, '')::text AS payment, b.credit_line_minor, coalesce(b.low_minor, 0)::bigint AS low_minor,
+    coalesce(b.low_seconds, 0)::bigint AS low_seconds, coalesce(b.release_seconds, 0)::bigint AS release_seconds,
+    coalesce(b.rearm_percent, 0)::integer AS rearm_percent, coalesce(b.grace_seconds, 0)::bigint AS grace_seconds,
+    coalesce(b.status::text, '')::text AS status, coalesce(b.since, acc.created_at)::timestamptz AS since, coalesce(b.version, 0)::bigint AS version,
+    coalesce(b.entered_rate::text, '')::text AS entered_rate,
     coalesce((SELECT l.balance_minor FROM ledger_balances l WHERE l.org_id = acc.org_id AND l.account = 'tenant'), 0)::bigint AS posted_minor
-FROM billing_accounts acc, LATERAL (SELECT coalesce($1::timestamptz, statement_timestamp()) AS at OFFSET 0) AS now, LATERAL (
+FROM billing_accounts acc LEFT JOIN balances b ON b.org_id = acc.org_id, LATERAL (SELECT coalesce($1::timestamptz, statement_timestamp()) AS at OFFSET 0) AS now, LATERAL (
     SELECT coalesce(sum(c.accrued), 0) AS accrued,
         coalesce(sum(greatest(coalesce(c.hold, 0) - c.accrued, 0)) FILTER (WHERE c.live), 0)::bigint AS held_minor,
         coalesce(sum(c.rate) FILTER (WHERE c.live AND c.active_at IS NOT NULL), 0) AS rate,
@@ -168,9 +147,11 @@ FROM billing_accounts acc, LATERAL (SELECT coalesce($1::timestamptz, statement_t
                 WHEN t.pricing = 'fixed' THEN usage_cost(r.rate, a.active_at, r.until) - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at))
                 ELSE allocation_cost(t, a.active_at, r.until) - allocation_cost(t, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id,
-            LATERAL (SELECT allocation_rate(t, now.at) AS rate, least(coalesce(a.release_requested_at, now.at), now.at, a.expires_at) AS until OFFSET 0) AS r
+            LATERAL (SELECT CASE WHEN t.pricing = 'fixed' THEN coalesce(t.price_minor, 0)::numeric * t.paid_share * t.units
+                ELSE allocation_rate(t, now.at) END AS rate, least(coalesce(a.release_requested_at, now.at), now.at, a.expires_at) AS until OFFSET 0) AS r
         WHERE m.org_id = acc.org_id AND m.closed_at IS NULL OFFSET 0) AS c) AS u,
-    LATERAL (SELECT reserved_standing(acc.org_id, now.at) AS unused OFFSET 0) AS v
+    LATERAL (SELECT CASE WHEN EXISTS (SELECT FROM reservation_meters rm WHERE rm.org_id = acc.org_id AND rm.closed_at IS NULL)
+        THEN reserved_standing(acc.org_id, now.at) ELSE '{0,0,0}' END AS unused OFFSET 0) AS v
 WHERE acc.org_id = $2
 `
 
@@ -180,27 +161,38 @@ type LookParams struct {
 }
 
 type LookRow struct {
-	Currency     string
-	OpenedAt     time.Time
-	At           time.Time
-	AccruedMinor int64
-	HeldMinor    int64
-	BurnMinor    int64
-	Rate         string
-	Live         int64
-	Reserved     int64
-	PostedMinor  int64
+	Currency        string
+	At              time.Time
+	AccruedMinor    int64
+	HeldMinor       int64
+	BurnMinor       int64
+	Rate            string
+	Live            int64
+	Reserved        int64
+	Limited         bool
+	Payment         string
+	CreditLineMinor *int64
+	LowMinor        int64
+	LowSeconds      int64
+	ReleaseSeconds  int64
+	RearmPercent    int32
+	GraceSeconds    int64
+	Status          string
+	Since           time.Time
+	Version         int64
+	EnteredRate     string
+	PostedMinor     int64
 }
 
 // What a tenant with an account has, uses and has set aside, in one statement: a charge that is booked meanwhile is seen whole or
 // not at all. It is of the moment in which it is asked for, unless somebody says another one. OFFSET 0: what is computed of an
-// allocation is computed once, and a hold is looked for only where it still counts.
+// allocation is computed once, and a hold is looked for only where it still counts. What most tenants do not have is not computed for
+// them: prices of the list, and reservations.
 func (q *Queries) Look(ctx context.Context, arg LookParams) (LookRow, error) {
 	row := q.db.QueryRow(ctx, look, arg.At, arg.OrgID)
 	var i LookRow
 	err := row.Scan(
 		&i.Currency,
-		&i.OpenedAt,
 		&i.At,
 		&i.AccruedMinor,
 		&i.HeldMinor,
@@ -208,6 +200,18 @@ func (q *Queries) Look(ctx context.Context, arg LookParams) (LookRow, error) {
 		&i.Rate,
 		&i.Live,
 		&i.Reserved,
+		&i.Limited,
+		&i.Payment,
+		&i.CreditLineMinor,
+		&i.LowMinor,
+		&i.LowSeconds,
+		&i.ReleaseSeconds,
+		&i.RearmPercent,
+		&i.GraceSeconds,
+		&i.Status,
+		&i.Since,
+		&i.Version,
+		&i.EnteredRate,
 		&i.PostedMinor,
 	)
 	return i, err
