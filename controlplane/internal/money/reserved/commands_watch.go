@@ -12,9 +12,9 @@ import (
 	"gpuaas/controlplane/internal/money/reserved/internal/reserveddb"
 )
 
-// watch writes down for which reservations nodes are lacking, as they are now: what is not
-// used of them and not kept free either. Nodes that are being prepared for their owner,
-// or repaired, are among those.
+// watch writes down which reservations lack nodes, as they are now: what is not used of them
+// and not kept free either. Nodes that are being prepared for their owner, or repaired, are
+// among those.
 func (s *Service) watch(ctx context.Context) error {
 	q := reserveddb.New(s.db)
 	now, err := s.clock(ctx, q)
@@ -23,7 +23,7 @@ func (s *Service) watch(ctx context.Context) error {
 	}
 	running, err := q.Running(ctx, now)
 	if err != nil {
-		return fmt.Errorf("list reservations that run: %w", err)
+		return fmt.Errorf("list who has reservations that run: %w", err)
 	}
 	var failed []error
 	var kept map[id.Reservation]int64
@@ -36,36 +36,67 @@ func (s *Service) watch(ctx context.Context) error {
 		if kept == nil { // nobody knows what there is: what was seen last goes on
 			continue
 		}
-		if err := s.note(ctx, r.ReservationID, kept[r.ReservationID]); err != nil {
-			failed = append(failed, fmt.Errorf("note what reservation %s lacks: %w", r.ReservationID, err))
+		if err := s.note(ctx, r.OrgID, r.SkuID, kept); err != nil {
+			failed = append(failed, fmt.Errorf("note what tenant %s lacks of %s: %w", r.OrgID, r.SkuID, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// note writes down what a reservation lacks, if that has changed.
-func (s *Service) note(ctx context.Context, of id.Reservation, kept int64) error {
+// note writes down what the reservations of an owner lack, if that has changed. They are
+// judged together: what is used counts for one of them as well as for another.
+func (s *Service) note(ctx context.Context, org id.Org, sku string, kept map[id.Reservation]int64) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := reserveddb.New(tx)
-		if _, err := q.Lock(ctx, of); errors.Is(err, pgx.ErrNoRows) {
-			return nil // it is over, or somebody else has it
-		} else if err != nil {
-			return fmt.Errorf("lock meter: %w", err)
+		locked, err := q.LockOf(ctx, reserveddb.LockOfParams{OrgID: org, SkuID: sku})
+		if err != nil {
+			return fmt.Errorf("lock meters: %w", err)
 		}
 		now, err := s.clock(ctx, q) // after the lock: what was charged before it stays
 		if err != nil {
 			return fmt.Errorf("read clock: %w", err)
 		}
-		row, err := q.Unused(ctx, reserveddb.UnusedParams{ReservationID: of, At: now})
+		ids := make([]string, len(locked))
+		for i, of := range locked {
+			ids[i] = of.String()
+		}
+		rows, err := q.Judge(ctx, reserveddb.JudgeParams{At: now, OrgID: org.String(), SkuID: sku, Reservations: ids})
 		if err != nil {
 			return fmt.Errorf("count what is not used: %w", err)
 		}
-		short := max(row.Unused-kept, 0)
-		if short == row.Short {
-			return nil
+		all, had, inUse := holdings(rows, kept)
+		for i, short := range lacking(all, inUse) {
+			if had[i].Short == short {
+				continue
+			}
+			if err := change(ctx, q, had[i].ReservationID, short, now); err != nil {
+				return err
+			}
 		}
-		return change(ctx, q, of, short, now)
+		return nil
 	})
+}
+
+// holdings are reservations as they were read, one row of each, and how many nodes are in
+// use of each kind.
+func holdings(rows []reserveddb.JudgeRow, kept map[id.Reservation]int64) (
+	all []holding, first []reserveddb.JudgeRow, inUse []int64,
+) {
+	for i, r := range rows {
+		if i == 0 || r.ReservationID != rows[i-1].ReservationID {
+			all = append(all, holding{nodes: int64(r.Nodes), unused: r.Unused, kept: kept[r.ReservationID]})
+			first = append(first, r)
+		}
+		if r.Kind == 0 { // nothing is in use
+			continue
+		}
+		of := &all[len(all)-1]
+		of.fits = append(of.fits, r.Fits)
+		if len(of.fits) > len(inUse) {
+			inUse = append(inUse, r.InUse)
+		}
+	}
+	return all, first, inUse
 }
 
 func change(ctx context.Context, q *reserveddb.Queries, of id.Reservation, short int64, now time.Time) error {

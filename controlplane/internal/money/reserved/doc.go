@@ -10,5 +10,5 @@
 //   - Charged windows are a chain that begins with the reservation: the database refuses a
 //     gap, an overlap and a fork. A window, its entry and its postings are one transaction.
 //   - What we lacked for a reservation is written down when it is seen, and is not charged
-//     from then on.
+//     from then on. Reservations of one owner and SKU are judged together, at one moment.
 package reserved

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/money/reserved"
 )
 
 // Any interleaving of reservations, cancellations, rents, releases, cleanings, shortages
@@ -140,20 +141,41 @@ func (s *storm) any(fits func(*use) bool) *use {
 
 // look charges, with two replicas, one after the other.
 func (s *storm) look() {
-	now := s.time()
-	for _, x := range s.made {
-		if x.from.After(now) || !x.ends.After(now) {
-			continue
-		}
-		lacking := int64(0)
-		if n, said := s.kept[x.id]; said {
-			lacking = max(s.unused(x, now)-n, 0)
-		}
-		x.shorts = append(x.shorts, short{now, lacking})
-	}
+	s.judge()
 	s.tend(s.t)
 	if err := s.replica().Tend(s.t.Context()); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// judge remembers what is lacking now of all reservations that run, together.
+func (s *storm) judge() {
+	now := s.time()
+	var inUse []int64
+	var kinds []*use
+	for _, u := range s.used {
+		if !u.lives(now) {
+			continue
+		}
+		kind := slices.IndexFunc(kinds, func(k *use) bool { return k.project == u.project && k.region == u.region })
+		if kind < 0 {
+			kind, kinds, inUse = len(kinds), append(kinds, u), append(inUse, 0)
+		}
+		inUse[kind]++
+	}
+	run := s.running(now)
+	of := make([]reserved.Holding, len(run))
+	for i, x := range run {
+		of[i] = reserved.Holding{Nodes: int64(x.nodes), Unused: s.unused(x, now), Kept: 10_000}
+		if n, said := s.kept[x.id]; said {
+			of[i].Kept = n
+		}
+		for _, k := range kinds {
+			of[i].Fits = append(of[i].Fits, x.fits(k))
+		}
+	}
+	for i, n := range judged(of, inUse) {
+		run[i].shorts = append(run[i].shorts, short{now, n})
 	}
 }
 
@@ -169,8 +191,8 @@ func (s *storm) agrees() {
 	}
 }
 
-// unused deals the nodes that are used at a moment, one after the other.
-func (s *storm) unused(of *kept, at time.Time) int64 {
+// running are the reservations that run at a moment, in the order in which nodes are dealt.
+func (s *storm) running(at time.Time) []*kept {
 	run := slices.DeleteFunc(slices.Clone(s.made), func(x *kept) bool { return x.from.After(at) || !x.ends.After(at) })
 	slices.SortStableFunc(run, func(a, b *kept) int {
 		return cmp.Or(
@@ -178,8 +200,21 @@ func (s *storm) unused(of *kept, at time.Time) int64 {
 			a.from.Compare(b.from), slices.Compare(a.id[:], b.id[:]),
 		)
 	})
+	return run
+}
+
+func (u *use) lives(at time.Time) bool {
+	return !u.from.After(at) && (u.until.IsZero() || u.until.After(at))
+}
+
+func (x *kept) fits(u *use) bool {
+	return (x.project.IsZero() || x.project == u.project) && (x.region == "" || x.region == u.region)
+}
+
+// unused deals the nodes that are used at a moment, one after the other.
+func (s *storm) unused(of *kept, at time.Time) int64 {
 	taken := map[*use]bool{}
-	for _, x := range run {
+	for _, x := range s.running(at) {
 		left := int64(x.nodes)
 		// Those of the first project and region are dealt first, as the rule has them.
 		uses := slices.Clone(s.used)
@@ -187,9 +222,7 @@ func (s *storm) unused(of *kept, at time.Time) int64 {
 			return cmp.Or(slices.Compare(a.project[:], b.project[:]), cmp.Compare(a.region, b.region))
 		})
 		for _, u := range uses {
-			lives := !u.from.After(at) && (u.until.IsZero() || u.until.After(at))
-			fits := (x.project.IsZero() || x.project == u.project) && (x.region == "" || x.region == u.region)
-			if left > 0 && lives && fits && !taken[u] {
+			if left > 0 && u.lives(at) && x.fits(u) && !taken[u] {
 				taken[u] = true
 				left--
 			}

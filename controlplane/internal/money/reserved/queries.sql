@@ -57,15 +57,30 @@ UPDATE reservation_meters SET charged_until = $2 WHERE reservation_id = $1;
 UPDATE reservation_meters SET closed_at = clock_timestamp() WHERE reservation_id = $1;
 
 -- name: Running :many
--- Reservations that are charged and run, by SKU.
-SELECT t.sku_id, t.reservation_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+-- Who has reservations that are charged and run, by SKU.
+SELECT DISTINCT t.sku_id, t.org_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
 WHERE m.closed_at IS NULL AND t.starts_at <= sqlc.arg(now)::timestamptz AND reservation_end(t) > sqlc.arg(now)::timestamptz
-ORDER BY t.sku_id, t.reservation_id;
+ORDER BY t.sku_id, t.org_id;
 
--- name: Unused :one
-SELECT reserved_unused(t, sqlc.arg(at)::timestamptz)::bigint AS unused, coalesce((SELECT s.nodes FROM reservation_shortages s
-    WHERE s.reservation_id = t.reservation_id AND s.ended_at IS NULL), 0)::bigint AS short
-FROM reservation_terms t WHERE t.reservation_id = sqlc.arg(reservation_id);
+-- name: LockOf :many
+-- All that somebody has reserved of a SKU, as Lock does for one. A charge that has one of them is waited for: it never waits for another.
+SELECT m.reservation_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+    JOIN reservations r ON r.id = m.reservation_id
+WHERE m.org_id = sqlc.arg(org_id) AND t.sku_id = sqlc.arg(sku_id) AND m.closed_at IS NULL
+ORDER BY m.reservation_id FOR UPDATE OF m FOR SHARE OF r;
+
+-- name: Judge :many
+-- Of reservations of one owner and SKU that run, in the order in which nodes are dealt to them: what is not used, what was lacking
+-- until now, and of each kind of nodes in use whether it could be dealt to it.
+SELECT t.reservation_id, t.nodes, n.unused, n.short, coalesce(u.kind, 0)::bigint AS kind, coalesce(u.nodes, 0)::bigint AS in_use,
+    coalesce(reserved_fits(t, u.project_id, u.region_code), false)::boolean AS fits
+FROM reservation_terms t CROSS JOIN LATERAL (SELECT reserved_unused(t, sqlc.arg(at)::timestamptz)::bigint AS unused, coalesce((SELECT s.nodes
+        FROM reservation_shortages s WHERE s.reservation_id = t.reservation_id AND s.ended_at IS NULL), 0)::bigint AS short OFFSET 0) n
+    LEFT JOIN (SELECT i.project_id, i.region_code, i.nodes, row_number() OVER (ORDER BY i.project_id, i.region_code) AS kind
+        FROM reserved_in_use(sqlc.arg(org_id)::uuid, sqlc.arg(sku_id)::text, sqlc.arg(at)::timestamptz) AS i (project_id, region_code, nodes)) u ON true
+WHERE t.reservation_id = ANY (sqlc.arg(reservations)::uuid[]) AND t.starts_at <= sqlc.arg(at)::timestamptz
+    AND reservation_end(t) > sqlc.arg(at)::timestamptz
+ORDER BY t.project_id IS NULL, t.region_code = '', t.starts_at, t.reservation_id, kind;
 
 -- name: EndShortage :exec
 UPDATE reservation_shortages SET ended_at = sqlc.arg(at)::timestamptz WHERE reservation_id = sqlc.arg(reservation_id) AND ended_at IS NULL;

@@ -253,6 +253,70 @@ func (q *Queries) Freeze(ctx context.Context, arg FreezeParams) error {
 	return err
 }
 
+const judge = `-- name: Judge :many
+SELECT t.reservation_id, t.nodes, n.unused, n.short, coalesce(u.kind, 0)::bigint AS kind, coalesce(u.nodes, 0)::bigint AS in_use,
+    coalesce(reserved_fits(t, u.project_id, u.region_code), false)::boolean AS fits
+FROM reservation_terms t CROSS JOIN LATERAL (SELECT reserved_unused(t, $1::timestamptz)::bigint AS unused, coalesce((SELECT s.nodes
+        FROM reservation_shortages s WHERE s.reservation_id = t.reservation_id AND s.ended_at IS NULL), 0)::bigint AS short OFFSET 0) n
+    LEFT JOIN (SELECT i.project_id, i.region_code, i.nodes, row_number() OVER (ORDER BY i.project_id, i.region_code) AS kind
+        FROM reserved_in_use($2::uuid, $3::text, $1::timestamptz) AS i (project_id, region_code, nodes)) u ON true
+WHERE t.reservation_id = ANY ($4::uuid[]) AND t.starts_at <= $1::timestamptz
+    AND reservation_end(t) > $1::timestamptz
+ORDER BY t.project_id IS NULL, t.region_code = '', t.starts_at, t.reservation_id, kind
+`
+
+type JudgeParams struct {
+	At           time.Time
+	OrgID        string
+	SkuID        string
+	Reservations []string
+}
+
+type JudgeRow struct {
+	ReservationID id.Reservation
+	Nodes         int32
+	Unused        int64
+	Short         int64
+	Kind          int64
+	InUse         int64
+	Fits          bool
+}
+
+// Of reservations of one owner and SKU that run, in the order in which nodes are dealt to them: what is not used, what was lacking
+// until now, and of each kind of nodes in use whether it could be dealt to it.
+func (q *Queries) Judge(ctx context.Context, arg JudgeParams) ([]JudgeRow, error) {
+	rows, err := q.db.Query(ctx, judge,
+		arg.At,
+		arg.OrgID,
+		arg.SkuID,
+		arg.Reservations,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []JudgeRow
+	for rows.Next() {
+		var i JudgeRow
+		if err := rows.Scan(
+			&i.ReservationID,
+			&i.Nodes,
+			&i.Unused,
+			&i.Short,
+			&i.Kind,
+			&i.InUse,
+			&i.Fits,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lock = `-- name: Lock :one
 SELECT t.org_id, t.sku_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
     JOIN reservations r ON r.id = m.reservation_id
@@ -271,6 +335,39 @@ func (q *Queries) Lock(ctx context.Context, reservationID id.Reservation) (LockR
 	var i LockRow
 	err := row.Scan(&i.OrgID, &i.SkuID)
 	return i, err
+}
+
+const lockOf = `-- name: LockOf :many
+SELECT m.reservation_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+    JOIN reservations r ON r.id = m.reservation_id
+WHERE m.org_id = $1 AND t.sku_id = $2 AND m.closed_at IS NULL
+ORDER BY m.reservation_id FOR UPDATE OF m FOR SHARE OF r
+`
+
+type LockOfParams struct {
+	OrgID id.Org
+	SkuID string
+}
+
+// All that somebody has reserved of a SKU, as Lock does for one. A charge that has one of them is waited for: it never waits for another.
+func (q *Queries) LockOf(ctx context.Context, arg LockOfParams) ([]id.Reservation, error) {
+	rows, err := q.db.Query(ctx, lockOf, arg.OrgID, arg.SkuID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Reservation
+	for rows.Next() {
+		var reservation_id id.Reservation
+		if err := rows.Scan(&reservation_id); err != nil {
+			return nil, err
+		}
+		items = append(items, reservation_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const lockUses = `-- name: LockUses :exec
@@ -376,17 +473,17 @@ func (q *Queries) Read(ctx context.Context, reservationID id.Reservation) (ReadR
 }
 
 const running = `-- name: Running :many
-SELECT t.sku_id, t.reservation_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
+SELECT DISTINCT t.sku_id, t.org_id FROM reservation_meters m JOIN reservation_terms t ON t.reservation_id = m.reservation_id
 WHERE m.closed_at IS NULL AND t.starts_at <= $1::timestamptz AND reservation_end(t) > $1::timestamptz
-ORDER BY t.sku_id, t.reservation_id
+ORDER BY t.sku_id, t.org_id
 `
 
 type RunningRow struct {
-	SkuID         string
-	ReservationID id.Reservation
+	SkuID string
+	OrgID id.Org
 }
 
-// Reservations that are charged and run, by SKU.
+// Who has reservations that are charged and run, by SKU.
 func (q *Queries) Running(ctx context.Context, now time.Time) ([]RunningRow, error) {
 	rows, err := q.db.Query(ctx, running, now)
 	if err != nil {
@@ -396,7 +493,7 @@ func (q *Queries) Running(ctx context.Context, now time.Time) ([]RunningRow, err
 	var items []RunningRow
 	for rows.Next() {
 		var i RunningRow
-		if err := rows.Scan(&i.SkuID, &i.ReservationID); err != nil {
+		if err := rows.Scan(&i.SkuID, &i.OrgID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -405,27 +502,4 @@ func (q *Queries) Running(ctx context.Context, now time.Time) ([]RunningRow, err
 		return nil, err
 	}
 	return items, nil
-}
-
-const unused = `-- name: Unused :one
-SELECT reserved_unused(t, $1::timestamptz)::bigint AS unused, coalesce((SELECT s.nodes FROM reservation_shortages s
-    WHERE s.reservation_id = t.reservation_id AND s.ended_at IS NULL), 0)::bigint AS short
-FROM reservation_terms t WHERE t.reservation_id = $2
-`
-
-type UnusedParams struct {
-	At            time.Time
-	ReservationID id.Reservation
-}
-
-type UnusedRow struct {
-	Unused int64
-	Short  int64
-}
-
-func (q *Queries) Unused(ctx context.Context, arg UnusedParams) (UnusedRow, error) {
-	row := q.db.QueryRow(ctx, unused, arg.At, arg.ReservationID)
-	var i UnusedRow
-	err := row.Scan(&i.Unused, &i.Short)
-	return i, err
 }
