@@ -19,6 +19,10 @@ func driftStates() []string {
 	return apiclient.Words("list-nodes.drift_state")
 }
 
+// searchedNodes is what --search looks at, in words.
+const searchedNodes = "only nodes that have this in their hostname, host or address, whose id starts with this, " +
+	"or of which a serial, a MAC address or the system UUID starts or ends with this"
+
 // fleetCommand counts by itself: it is what people look at first.
 func (a *app) fleetCommand() *cobra.Command {
 	cmd := a.verb(verb{
@@ -32,7 +36,7 @@ func (a *app) fleetCommand() *cobra.Command {
 			sku := f.String("sku", "", "only nodes of this kind")
 			region := f.String("region", "", "only nodes of this region")
 			site := f.String("site", "", "only nodes of this site, by name or id")
-			search := f.String("search", "", "only nodes that have this in their hostname or host, or whose id starts with this")
+			search := f.String("search", "", searchedNodes)
 			drift := f.String("drift", "", "only nodes whose agent has this drift, such as version_drift")
 			agent := f.String("agent", "", "only nodes whose agent has this state: current, drift or unknown_build")
 			held := f.String("held", "", "only nodes that are kept out of scheduling (true), or are not (false)")
@@ -177,8 +181,11 @@ func (a *app) fleetMapCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			region := cmd.Flags().String("region", "", "only nodes of this region")
 			site := cmd.Flags().String("site", "", "only nodes of this site, by name or id")
+			search := cmd.Flags().String("search", "", searchedNodes)
 			return func(s *session, _ []string) error {
-				params := apiclient.GetFleetMapParams{RegionCode: frame.Given(s.Session, "region", region)}
+				params := apiclient.GetFleetMapParams{
+					RegionCode: frame.Given(s.Session, "region", region), Q: frame.Given(s.Session, "search", search),
+				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err

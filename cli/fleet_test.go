@@ -16,7 +16,7 @@ func TestNodesAndFleetAreNarrowedByFlags(t *testing.T) {
 			siteID: "sku=a100&region_code=eu-1&q=c07&drift_state=unknown&site_id=" + siteID,
 		"fleet --agent unknown_build --held false --tainted true": "agent=unknown_build&held=false&tainted=true",
 		"fleet": "",
-		"fleet map --region eu-1 --site " + siteID: "region_code=eu-1&site_id=" + siteID,
+		"fleet map --region eu-1 --search c07 --site " + siteID: "region_code=eu-1&q=c07&site_id=" + siteID,
 	} {
 		f := newFakeAPI(t)
 		if got := signedIn(t, f).run(strings.Fields(args)...); got.exit != 0 {

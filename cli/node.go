@@ -272,7 +272,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 			pool := f.String("pool", "", "only nodes of this pool")
 			label := f.StringSlice("label", nil, "only nodes with this label, as `KEY=VALUE`; repeated: with all of them")
 			hostname := f.String("hostname", "", "only nodes whose hostname starts with this")
-			search := f.String("search", "", "only nodes that have this in their hostname or host, or whose id starts with this")
+			search := f.String("search", "", searchedNodes)
 			schedulable := f.String("schedulable", "", "only nodes that are schedulable (true), or are not (false)")
 			mode := f.String("onboarded", "", "only nodes that were onboarded so: manual or maas")
 			drift := f.String("drift", "", "only nodes whose agent has this drift, such as version_drift")

@@ -1,5 +1,6 @@
 import { expect, test, type Page } from '@playwright/test'
-import { signIn } from './people'
+import { accessible } from './flaws'
+import { call, signIn } from './people'
 import { plane } from './plane'
 
 // One day of a newcomer, told in one browser: nothing but the console is used, and
@@ -126,6 +127,51 @@ test('the table of nodes is used with the keyboard, and a node tells its story',
     await expect(tab).toHaveAttribute('aria-selected', 'true')
     await expect(main().getByRole('alert')).toHaveCount(0)
   }
+})
+
+test('anything is found by its name from anywhere, and what is not there is said not to be', async () => {
+  await goTo('Overview')
+  const box = page.getByRole('combobox', { name: 'Search' })
+  const option = (name: string | RegExp) => page.getByRole('option', { name })
+  await page.keyboard.press('/')
+  await box.fill('gpu-0001')
+  await expect(option(/^gpu-00010.*active$/)).toBeVisible()
+  await expect(option(/^gpu-00010.*Onboarding.*completed$/)).toBeVisible()
+  await accessible(page, 'search')
+  await page.keyboard.press('ArrowDown')
+  await expect(option(/^gpu-00011.*active$/)).toHaveAttribute('aria-selected', 'true')
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('gpu-00011')
+
+  const hardware = await call<{ known: { system_serial: string; macs: string[] } }>('GET', `/api/v1/admin/nodes/${page.url().split('/').pop() ?? ''}/hardware`)
+  await page.keyboard.press('Control+k')
+  for (const label of [hardware.known.system_serial, hardware.known.macs[0] ?? '']) {
+    await box.fill(label)
+    await expect(option(/^gpu-00011.*by id, address, serial or MAC/)).toBeVisible()
+  }
+  await box.fill('lab')
+  await expect(page.getByRole('group', { name: 'Sites' }).getByRole('option', { name: /^lab/ })).toBeVisible()
+  await box.fill('no such thing')
+  await expect(page.getByText('Nothing that you may see is called “no such thing”.')).toBeVisible()
+  await page.route('**/api/v1/admin/fleet/map?*', (route) => route.abort())
+  await box.fill('gpu-00012')
+  await expect(page.getByText('Nodes could not be searched. The control plane does not answer.')).toBeVisible()
+  await page.unroute('**/api/v1/admin/fleet/map?*')
+  await box.fill('audit')
+  await expect(option(/^Audit log/)).toHaveAttribute('aria-selected', 'true')
+  await page.keyboard.press('Enter')
+  await expect(page).toHaveURL(/\/audit$/)
+
+  await page.keyboard.press('/')
+  await page.keyboard.press('Escape')
+  await expect(box).toHaveCount(0)
+  await page.goto(new URL('/nodes/gpu-00009?tab=drift', page.url()).href)
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('gpu-00009')
+  await expect(page).toHaveURL(/\/nodes\/[0-9a-f-]{36}\?tab=drift$/)
+  await page.goto(new URL('/nodes/gpu-09999', page.url()).href)
+  await expect(main().getByRole('heading', { name: 'There is no node called gpu-09999' })).toBeVisible()
+  await page.goto(new URL('/nodes/0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c', page.url()).href)
+  await expect(main().getByRole('heading', { name: 'There is no such node' })).toBeVisible()
 })
 
 test('a machine that fails behind our back is found, taken out and returned to service', async () => {

@@ -14955,11 +14955,11 @@ type GetFleetSummaryParams struct {
 	// SiteId Only nodes of this site: they have a machine of it, or are being onboarded there.
 	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
 
+	// Q Only nodes that have this in their hostname, host or an address, whatever the case, whose id starts so, or of which a serial, a MAC address or the system UUID starts or ends so, from four characters on.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
 	// Sku Only nodes of this kind.
 	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
-
-	// Q Only nodes that have this in their hostname or host, whatever the case, or whose id starts so.
-	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// DriftState Only nodes whose agent is so.
 	DriftState *GetFleetSummaryParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
@@ -14993,6 +14993,12 @@ type GetFleetMapParams struct {
 
 	// SiteId Only nodes of this site: they have a machine of it, or are being onboarded there.
 	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
+
+	// Q Only nodes that have this in their hostname, host or an address, whatever the case, whose id starts so, or of which a serial, a MAC address or the system UUID starts or ends so, from four characters on.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Limit How many nodes at most.
+	Limit *int32 `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // ListMaasSitesParams defines parameters for ListMaasSites.
@@ -15270,7 +15276,7 @@ type ListNodesParams struct {
 	// Order Which way to sort.
 	Order *ListNodesParamsOrder `form:"order,omitempty" json:"order,omitempty"`
 
-	// Q Only nodes that have this in their hostname or host, whatever the case, or whose id starts so.
+	// Q Only nodes that have this in their hostname, host or an address, whatever the case, whose id starts so, or of which a serial, a MAC address or the system UUID starts or ends so, from four characters on.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Status Only nodes in this state; without it, all but deleted ones.
@@ -17876,8 +17882,8 @@ func (c *Client) GetFleetSummaryWithResponse(ctx context.Context, params *GetFle
 	if params != nil {
 		r.query("region_code", params.RegionCode, false)
 		r.query("site_id", params.SiteId, false)
-		r.query("sku", params.Sku, false)
 		r.query("q", params.Q, false)
+		r.query("sku", params.Sku, false)
 		r.query("drift_state", params.DriftState, false)
 		r.query("agent", params.Agent, false)
 		r.query("held", params.Held, false)
@@ -17898,6 +17904,8 @@ func (c *Client) GetFleetMapWithResponse(ctx context.Context, params *GetFleetMa
 	if params != nil {
 		r.query("region_code", params.RegionCode, false)
 		r.query("site_id", params.SiteId, false)
+		r.query("q", params.Q, false)
+		r.query("limit", params.Limit, false)
 	}
 	return call[FleetviewMap](ctx, c, r, edit)
 }

@@ -1,16 +1,15 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, Navigate, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
-import { Suspense, useEffect, useRef, useState, type RefObject } from 'react'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link, Navigate, Outlet, useLocation } from '@tanstack/react-router'
+import { lazy, Suspense, useEffect, useRef, useState, type RefObject } from 'react'
 import { useConnection } from '../api/live'
 import { Button, Loading, Spinner } from '../ui/basics'
 import { ProblemNote } from '../ui/problem'
 import { Toasts } from '../ui/toast'
 import { Elapsed } from '../ui/time'
-import { groups, type Feature } from './features'
-import { features } from './registry'
+import { groups } from './features'
+import { usePlaces } from './places'
 import { signOut, useMay, useMe } from './session'
 import { chooseTheme, useTheme, type Theme } from './theme'
-import { labQuery } from '../features/lab/lab'
 
 
 /** Shell is what surrounds every page: where one can go, who one is, and whether what is shown is fresh. */
@@ -69,22 +68,20 @@ function Landing() {
 }
 
 function Navigation({ onGo }: { onGo: () => void }) {
-  const may = useMay()
-  const lab = useQuery({ ...labQuery, enabled: may('site:manage') })
-  const shown = (f: Feature) => f.nav && (!f.nav.needs || may(f.nav.needs)) && (!f.nav.lab || !!lab.data)
+  const places = usePlaces()
   return (
     <nav aria-label="Main" className="flex flex-col gap-3 px-2 pb-4">
       {groups.map((group) => {
-        const entries = features.filter((f) => f.nav?.group === group && shown(f))
+        const entries = places.filter((p) => p.group === group)
         if (entries.length === 0) return null
         return (
           <div key={group}>
             <p className="px-2 pb-1 text-xs font-medium text-muted">{group}</p>
             <ul>
-              {entries.map(({ nav }) => (
-                <li key={nav?.to}>
-                  <Link to={nav?.to} onClick={onGo} activeProps={{ className: 'bg-accent-soft text-accent font-medium', 'aria-current': 'page' }} inactiveProps={{ className: 'hover:bg-raised' }} className="block rounded-md px-2 py-1.5 text-sm">
-                    {nav?.title}
+              {entries.map(({ to, title }) => (
+                <li key={to}>
+                  <Link to={to} onClick={onGo} activeProps={{ className: 'bg-accent-soft text-accent font-medium', 'aria-current': 'page' }} inactiveProps={{ className: 'hover:bg-raised' }} className="block rounded-md px-2 py-1.5 text-sm">
+                    {title}
                   </Link>
                 </li>
               ))}
@@ -130,37 +127,44 @@ function TopBar() {
   )
 }
 
-/** Jump finds a node from anywhere; the key / leads to it. */
+const Palette = lazy(() => import('../features/find/Palette'))
+
+/** Jump opens the search, which finds anything from anywhere; so do the key / and ⌘K or Ctrl K. */
 function Jump() {
-  const input = useRef<HTMLInputElement>(null)
-  const navigate = useNavigate()
-  const may = useMay()
+  const [open, setOpen] = useState(false)
   useEffect(() => {
     const onKey = (e: KeyboardEvent) => {
-      const typing = e.target instanceof HTMLElement && e.target.closest('input,textarea,select,dialog,[contenteditable]')
-      if (e.key !== '/' || typing || e.ctrlKey || e.metaKey) return
+      const at = e.target instanceof HTMLElement ? e.target : document.body
+      const command = (e.metaKey || e.ctrlKey) && e.key.toLowerCase() === 'k'
+      // A shell has its own Ctrl K, and what a dialog asks is answered first.
+      const taken = at.closest('.xterm') ?? document.querySelector('dialog:modal')
+      const slash = e.key === '/' && !e.ctrlKey && !e.metaKey && !at.closest('input,textarea,select,[contenteditable]')
+      if (taken || !(command || slash)) return
       e.preventDefault()
-      input.current?.focus()
+      setOpen(true)
     }
     window.addEventListener('keydown', onKey)
     return () => window.removeEventListener('keydown', onKey)
   }, [])
-  if (!may('node:read')) return null
   return (
-    <form
-      role="search"
-      onSubmit={(e) => {
-        e.preventDefault()
-        void navigate({ to: '/nodes', search: { q: input.current?.value ?? '' } })
-      }}
-    >
-      <label htmlFor="jump" className="sr-only">
-        Find a node
-      </label>
-      <input id="jump" ref={input} type="search" placeholder="Find a node  ( / )" autoComplete="off" className="w-48 rounded-md border border-line bg-surface px-2.5 py-1 text-sm placeholder:text-muted lg:w-72" />
-    </form>
+    <>
+      <button type="button" aria-haspopup="dialog" aria-keyshortcuts="/ Control+K Meta+K" onClick={() => setOpen(true)} className="flex w-32 items-center justify-between gap-2 rounded-md border border-line bg-surface px-2.5 py-1 text-sm text-muted hover:bg-raised sm:w-48 lg:w-72">
+        Search
+        <span aria-hidden className="hidden gap-1 font-mono text-xs sm:flex">
+          <kbd className="rounded border border-line px-1">/</kbd>
+          <kbd className="rounded border border-line px-1">{commandKey}</kbd>
+        </span>
+      </button>
+      {open && (
+        <Suspense fallback={null}>
+          <Palette onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
   )
 }
+
+const commandKey = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘K' : 'Ctrl K'
 
 function Freshness() {
   const c = useConnection()

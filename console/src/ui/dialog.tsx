@@ -8,7 +8,7 @@ import { ReasonField, TextField } from './form'
  * Dialog is modal while it is rendered: whoever opens it renders it. It cannot be closed
  * while a change is under way, whose refusal nobody would see, nor without onClose.
  */
-export function Dialog({ title, onClose, children, wide }: { title: ReactNode; onClose?: () => void; children: ReactNode; wide?: boolean }) {
+export function Dialog({ title, onClose, children, wide, bare }: { title: ReactNode; onClose?: () => void; children: ReactNode; wide?: boolean; /** Without a head, near the top, and what is beside it closes it. */ bare?: boolean }) {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
   const busy = useIsMutating() > 0
@@ -26,6 +26,7 @@ export function Dialog({ title, onClose, children, wide }: { title: ReactNode; o
     }
   }, [])
   return (
+    // eslint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-noninteractive-element-interactions -- Escape does what a click beside it does
     <dialog
       ref={ref}
       aria-labelledby={id}
@@ -39,19 +40,22 @@ export function Dialog({ title, onClose, children, wide }: { title: ReactNode; o
         if (close) close()
         else dialog.showModal()
       }}
-      className={`m-auto max-h-[92vh] w-[calc(100%-2rem)] overflow-auto rounded-lg border border-line bg-surface p-0 text-ink shadow-xl ${wide ? 'max-w-4xl' : 'max-w-xl'}`}
+      onClick={(e) => {
+        if (bare && e.target === e.currentTarget) close?.()
+      }}
+      className={`${bare ? 'mx-auto mt-[8vh]' : 'm-auto'} max-h-[92vh] w-[calc(100%-2rem)] overflow-auto rounded-lg border border-line bg-surface p-0 text-ink shadow-xl ${wide ? 'max-w-4xl' : 'max-w-xl'}`}
     >
-      <header className="flex items-center justify-between gap-4 border-b border-line px-4 py-3">
+      <header className={bare ? 'sr-only' : 'flex items-center justify-between gap-4 border-b border-line px-4 py-3'}>
         <h2 id={id} className="text-base font-semibold">
           {title}
         </h2>
-        {onClose && (
+        {onClose && !bare && (
           <Button look="quiet" onClick={close} disabled={!close} aria-label="Close">
             ✕
           </Button>
         )}
       </header>
-      <div className="p-4">{children}</div>
+      <div className={bare ? undefined : 'p-4'}>{children}</div>
     </dialog>
   )
 }

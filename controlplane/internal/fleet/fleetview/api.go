@@ -20,9 +20,6 @@ import (
 const (
 	path = "/api/v1/admin/fleet"
 	tag  = "Fleet"
-
-	// most limits the nodes of a map.
-	most = 20_000
 )
 
 // Place says where to look.
@@ -43,11 +40,23 @@ func (p Place) filter() (Filter, error) {
 	return f, nil
 }
 
+// Sought says which nodes are searched for.
+type Sought struct {
+	Q string `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname, host or an address, whatever the case, whose id starts so, or of which a serial, a MAC address or the system UUID starts or ends so, from four characters on."`
+}
+
+// MapInput says which nodes a map shows.
+type MapInput struct {
+	Place
+	Sought
+	Limit int32 `query:"limit" minimum:"1" maximum:"20000" default:"20000" doc:"How many nodes at most."`
+}
+
 // SummaryInput filters a summary like a listing of nodes.
 type SummaryInput struct {
 	Place
+	Sought
 	SKU   string     `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`
-	Q     string     `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname or host, whatever the case, or whose id starts so."`
 	Drift node.Drift `query:"drift_state" doc:"Only nodes whose agent is so."`
 	node.Narrowed
 }
@@ -159,14 +168,15 @@ func (s *Service) Register(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-fleet-map", Method: http.MethodGet, Path: path + "/map", Tag: tag,
 		Summary:     "Show every node with what tells at a glance how it is",
-		Description: "One answer without pages, for an overview of a whole site or fleet.",
+		Description: "One answer without pages, for an overview of a whole site or fleet, or of what a search finds.",
 		Access:      httpapi.Platform(auth.NodeRead),
-	}, func(ctx context.Context, in *Place) (*httpapi.Plain[Map], error) {
+	}, func(ctx context.Context, in *MapInput) (*httpapi.Plain[Map], error) {
 		f, err := in.filter()
 		if err != nil {
 			return nil, err
 		}
-		nodes, asOf, more, err := s.Look(ctx, f, most)
+		f.Search = strings.ToLower(in.Q)
+		nodes, asOf, more, err := s.Look(ctx, f, in.Limit)
 		if err != nil {
 			return nil, err
 		}

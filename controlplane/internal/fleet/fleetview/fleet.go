@@ -14,7 +14,7 @@ type Filter struct {
 	SKU        string
 	RegionCode string
 	Site       id.Site
-	Search     string // part of hostname or host, or beginning of the id; lower case
+	Search     string // as node.Filter has it
 	Drift      node.Drift
 	Agent      node.AgentState
 	Held       *bool

@@ -185,6 +185,8 @@ func TestAnyKindOfJobIsShown(t *testing.T) {
 // Everything in a summary follows the filter, not only the nodes.
 func TestTheSummaryIsNarrowed(t *testing.T) {
 	f := newFleet(t)
+	f.exec(t, `INSERT INTO node_hardware (node_id, known, origin) VALUES ($1, '{"macs": ["0c:42:a1:00:00:07"]}', 'maas')`,
+		f.nodes["dev"])
 	for query, want := range map[string]string{
 		"?region_code=eu-1":              "5 nodes, findings {1 1 1 0}, jobs [2 1 1 0], sites [north]",
 		"?region_code=eu-2":              "4 nodes, findings {0 1 0 1}, jobs [1 0 0 1], sites [empty south]",
@@ -192,6 +194,7 @@ func TestTheSummaryIsNarrowed(t *testing.T) {
 		"?site_id=" + f.empty.String():   "0 nodes, findings {0 0 0 0}, jobs [0 0 0 0], sites [empty]",
 		"?sku=" + otherSKU:               "1 nodes, findings {0 0 0 0}, jobs [0 0 0 0], sites [empty north south]",
 		"?q=HELD":                        "1 nodes, findings {1 1 1 0}, jobs [0 0 0 0], sites [empty north south]",
+		"?q=0c42a1000007":                "1 nodes, findings {0 1 0 0}, jobs [0 0 0 1], sites [empty north south]",
 		"?q=host-of-dev":                 "1 nodes, findings {0 1 0 0}, jobs [0 0 0 1], sites [empty north south]",
 		"?q=expected":                    "0 nodes, findings {0 0 0 0}, jobs [1 0 0 0], sites [empty north south]",
 		"?q=" + f.nodes["dev"].String():  "1 nodes, findings {0 1 0 0}, jobs [0 0 0 1], sites [empty north south]",
@@ -357,10 +360,17 @@ func TestTheMapShowsEveryNode(t *testing.T) {
 	if diff := cmp.Diff(fleetview.Map{AsOf: now, Nodes: want}, got); diff != "" {
 		t.Errorf("the map is not as the fleet is (- want, + got):\n%s", diff)
 	}
+	f.exec(t, `INSERT INTO node_hardware (node_id, known, origin) VALUES ($1, '{"macs": ["0c:42:a1:00:00:07"]}', 'maas')`,
+		f.nodes["dev"])
 	for query, want := range map[string]string{
 		"?region_code=eu-2": "behind dev nameless uncertified", "?site_id=" +
 			f.north.String(): "arriving draining healthy held",
 		"?region_code=eu-1&site_id=" + f.south.String(): "",
+		"?q=HE":                         "healthy held",
+		"?q=he&limit=1":                 "healthy",
+		"?q=he&region_code=eu-1":        "healthy held",
+		"?q=0c-42-a1-00-00-07":          "dev",
+		"?q=" + f.nodes["dev"].String(): "dev",
 	} {
 		var names []string
 		for _, n := range get[fleetview.Map](t, f.world, "/map"+query).Nodes {

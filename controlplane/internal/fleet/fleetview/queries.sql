@@ -10,6 +10,10 @@ LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings W
 WHERE n.status <> 'deleted'
   AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
   AND (sqlc.narg(site_id)::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = sqlc.narg(site_id)::uuid)
+  AND (sqlc.narg(search)::text IS NULL OR strpos(n.hostname, sqlc.narg(search)) > 0 OR strpos(lower(n.host), sqlc.narg(search)) > 0
+    OR starts_with(n.id::text, sqlc.narg(search))
+    OR n.id IN (SELECT f.node_id FROM node_hardware f WHERE strpos(f.sought, ' ' || sqlc.narg(hardware)) > 0
+      OR strpos(f.sought, sqlc.narg(hardware) || ' ') > 0 OR strpos(array_to_string(f.addresses, ' '), sqlc.narg(search)) > 0))
 ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT sqlc.arg(most)::integer;
 
 -- name: Alike :many
@@ -35,7 +39,9 @@ WHERE n.status <> 'deleted'
   AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
   AND (sqlc.narg(site_id)::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = sqlc.narg(site_id)::uuid)
   AND (sqlc.narg(search)::text IS NULL OR strpos(n.hostname, sqlc.narg(search)) > 0 OR strpos(lower(n.host), sqlc.narg(search)) > 0
-    OR starts_with(n.id::text, sqlc.narg(search)))
+    OR starts_with(n.id::text, sqlc.narg(search))
+    OR n.id IN (SELECT f.node_id FROM node_hardware f WHERE strpos(f.sought, ' ' || sqlc.narg(hardware)) > 0
+      OR strpos(f.sought, sqlc.narg(hardware) || ' ') > 0 OR strpos(array_to_string(f.addresses, ' '), sqlc.narg(search)) > 0))
 GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
     n.reported_agent_commit, k.wanted_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id;
 
@@ -62,7 +68,9 @@ WHERE j.completed_at IS NULL AND j.family = ANY(sqlc.arg(families)::text[])
   AND (sqlc.narg(region_code)::text IS NULL OR COALESCE(n.region_code, s.region_code) = sqlc.narg(region_code))
   AND (sqlc.narg(site_id)::uuid IS NULL OR j.site_id = sqlc.narg(site_id)::uuid)
   AND (sqlc.narg(search)::text IS NULL OR strpos(j.subject, sqlc.narg(search)) > 0 OR strpos(n.hostname, sqlc.narg(search)) > 0
-    OR strpos(lower(n.host), sqlc.narg(search)) > 0 OR starts_with(j.node_id::text, sqlc.narg(search)))
+    OR strpos(lower(n.host), sqlc.narg(search)) > 0 OR starts_with(j.node_id::text, sqlc.narg(search))
+    OR j.node_id IN (SELECT f.node_id FROM node_hardware f WHERE strpos(f.sought, ' ' || sqlc.narg(hardware)) > 0
+      OR strpos(f.sought, sqlc.narg(hardware) || ' ') > 0 OR strpos(array_to_string(f.addresses, ' '), sqlc.narg(search)) > 0))
 ORDER BY j.requested_at, j.id;
 
 -- name: Sites :many

@@ -54,9 +54,10 @@ func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 	return out, nil
 }
 
-// Look reads at most so many nodes of a region or site, by region and hostname,
-// with the findings and jobs of each. It returns the time of the reading, and
-// whether there are more nodes. It ignores all other fields of the filter.
+// Look reads at most so many nodes of a region or site, or those that a search
+// finds, by region and hostname, with the findings and jobs of each. It returns
+// the time of the reading, and whether there are more nodes. It ignores all other
+// fields of the filter.
 func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node, asOf time.Time, more bool, err error) {
 	asOf = s.now()
 	if nodes, err = s.nodes(ctx, f, asOf, most+1); err != nil {
@@ -80,6 +81,7 @@ func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node,
 func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32) ([]Node, error) {
 	rows, err := s.reads.Nodes(ctx, fleetviewdb.NodesParams{
 		RegionCode: optional(f.RegionCode), SiteID: f.site(),
+		Search: optional(f.Search), Hardware: node.SoughtHardware(f.Search),
 		Most: most,
 	})
 	if err != nil {
@@ -108,7 +110,7 @@ func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32
 func (s *Service) alike(ctx context.Context, f Filter, now time.Time) ([]Alike, error) {
 	rows, err := s.reads.Alike(ctx, fleetviewdb.AlikeParams{
 		ByNode: f.byNode(), Now: now, SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(),
-		Search: optional(f.Search),
+		Search: optional(f.Search), Hardware: node.SoughtHardware(f.Search),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count nodes of the fleet: %w", err)
@@ -152,7 +154,8 @@ func (s *Service) jobs(ctx context.Context, f Filter) ([]Job, error) {
 	}
 	rows, err := s.reads.Jobs(ctx, fleetviewdb.JobsParams{
 		Families: nouns,
-		SkuID:    optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search),
+		SkuID:    optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(),
+		Search: optional(f.Search), Hardware: node.SoughtHardware(f.Search),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read unfinished jobs: %w", err)

@@ -98,7 +98,7 @@ type ListInput struct {
 	httpapi.LargePage
 	Sort           Sort     `query:"sort" doc:"What to sort by; without it, in the order of creation. Nodes never heard of come before all others. By last_agent_contact_at, all pages show the order in which nodes were when the first page was read; nodes that were in contact then are equal, and follow the order of their ids. What status and status_changed_at say can change between two pages: a node that moved so may be on both or on neither, so use another order for a complete inventory."`
 	Order          string   `query:"order" enum:"asc,desc" default:"asc" doc:"Which way to sort."`
-	Q              string   `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname or host, whatever the case, or whose id starts so."`
+	Q              string   `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname, host or an address, whatever the case, whose id starts so, or of which a serial, a MAC address or the system UUID starts or ends so, from four characters on."`
 	Status         Status   `query:"status" doc:"Only nodes in this state; without it, all but deleted ones."`
 	Statuses       []string `query:"statuses,explode" maxItems:"20" doc:"Only nodes in one of these states: repeated, or divided by commas. status, when given, is one more of them."`
 	SKU            string   `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`

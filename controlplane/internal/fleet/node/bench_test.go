@@ -90,6 +90,12 @@ func (w *world) benchSorted(b *testing.B, all []id.Node) {
 		w.exec(b, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, $4)`, n,
 			site, profile, n.String())
 	}
+	w.exec(b, `INSERT INTO node_hardware (node_id, known, origin, addresses) SELECT n, jsonb_build_object('uuid', n, 'system_serial', 'SN-' || i,
+			'board_serial', 'BRD' || i, 'chassis_serial', 'CH' || i,
+			'macs', (SELECT jsonb_agg(format('0c:42:a1:%s:%s:0%s', lpad(to_hex(i / 256), 2, '0'),
+				lpad(to_hex(i % 256), 2, '0'), k)) FROM generate_series(0, 9) k)),
+			'maas', ARRAY['10.20.' || i / 256 || '.' || i % 256]
+		FROM (SELECT id AS n, row_number() OVER (ORDER BY id)::int AS i FROM nodes) numbered`)
 	w.exec(b, `ANALYZE`)
 	var queries []string
 	for _, sort := range []string{
@@ -100,8 +106,8 @@ func (w *world) benchSorted(b *testing.B, all []id.Node) {
 			queries = append(queries, "sort="+sort+"&order="+order)
 		}
 	}
-	queries = append(queries, "", "order=desc", "sort=hostname&q=N99", "sort=last_agent_contact_at&order=desc&site_id="+
-		site.String(),
+	queries = append(queries, "", "order=desc", "sort=hostname&q=N99", "sort=hostname&q=0c:42:a1:1a:2b:03",
+		"sort=hostname&q=sn-4711", "sort=last_agent_contact_at&order=desc&site_id="+site.String(),
 		"drift_state=config_drift", "sort=hostname&agent=drift", "agent=unknown_build", "sort=sku&held=true&tainted=false",
 		"sort=hostname&drift_state=in_sync&statuses=active,offline")
 	for _, q := range queries {

@@ -207,6 +207,9 @@ func TestNodesAreSearchedFor(t *testing.T) {
 	all := w.fill(t, 3)
 	w.exec(t, `UPDATE nodes SET hostname = 'c07u' || i, host = CASE i WHEN 1 THEN 'BMC7.example' ELSE '10.20.0.' || i END, status = (ARRAY['active', 'offline', 'deleted'])[i],
 		schedulable = false FROM (SELECT id AS n, row_number() OVER (ORDER BY id)::int AS i FROM nodes) numbered WHERE n = id`)
+	w.exec(t, `INSERT INTO node_hardware (node_id, known, origin, addresses) VALUES ($1, $2, 'maas', '{172.30.4.1}'), ($3, $4, 'maas', '{}')`,
+		all[0], `{"uuid": "4C4C4544-0042-3510-8053-B7C04F4D3532", "system_serial": "SN-B5QS7M2", "macs": ["0c:42:a1:00:00:01", "0c:42:a1:00:c0:7a"]}`,
+		all[1], `{"board_serial": "c07-extra", "macs": ["0c:42:a1:00:00:02"]}`)
 	for query, want := range map[string]string{
 		"q=7U":                              "c07u1 c07u2",
 		"q=u2":                              "c07u2",
@@ -216,6 +219,17 @@ func TestNodesAreSearchedFor(t *testing.T) {
 		"q=_":                               "",
 		"q=" + all[0].String()[:13]:         "c07u1",
 		"q=" + all[0].String()[1:]:          "",
+		"q=sn-b5":                           "c07u1",
+		"q=SNB5QS7M2":                       "c07u1",
+		"q=7m2":                             "", // too short to mean hardware
+		"q=qs7m":                            "", // the middle of a serial
+		"q=s7m2":                            "c07u1",
+		"q=0C-42-A1-00-00-02":               "c07u2",
+		"q=0c42.a1":                         "c07u1 c07u2",
+		"q=00:c0:7a":                        "c07u1",
+		"q=c07e":                            "c07u2",
+		"q=4c4c4544-0042":                   "c07u1",
+		"q=30.4.1":                          "c07u1",
 		"statuses=active":                   "c07u1",
 		"statuses=active,offline":           "c07u1 c07u2",
 		"statuses=active&statuses=deleted":  "c07u1 c07u3",

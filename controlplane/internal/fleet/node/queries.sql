@@ -38,7 +38,7 @@ SELECT * FROM nodes WHERE id = $1 FOR NO KEY UPDATE;
 -- by them; for the nodes of one page they are looked up. Agents call all the time,
 -- so contacts are sorted as they were at one moment, which all pages share: a
 -- silence that ended after it still counts, and whoever called shortly before it
--- is equal to the others who did.
+-- is equal to the others who did. Searches of the fleet's summary follow the same rules.
 SELECT sqlc.embed(n), COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, COALESCE(h.version, '') AS channel_wants,
     t.as_of::timestamptz AS as_of, k.moment::timestamptz AS moment
@@ -69,7 +69,9 @@ WHERE n.id > sqlc.arg(floor)::uuid
   AND (sqlc.narg(schedulable)::boolean IS NULL OR n.schedulable = sqlc.narg(schedulable))
   AND (sqlc.narg(onboarding_mode)::text IS NULL OR n.onboarding_mode = sqlc.narg(onboarding_mode))
   AND (sqlc.narg(search)::text IS NULL OR strpos(n.hostname, sqlc.narg(search)) > 0 OR strpos(lower(n.host), sqlc.narg(search)) > 0
-    OR starts_with(n.id::text, sqlc.narg(search)))
+    OR starts_with(n.id::text, sqlc.narg(search))
+    OR n.id IN (SELECT f.node_id FROM node_hardware f WHERE strpos(f.sought, ' ' || sqlc.narg(hardware)) > 0
+      OR strpos(f.sought, sqlc.narg(hardware) || ' ') > 0 OR strpos(array_to_string(f.addresses, ' '), sqlc.narg(search)) > 0))
   AND (sqlc.narg(site_id)::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = sqlc.narg(site_id)::uuid)
     OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = sqlc.narg(site_id)::uuid AND o.completed_at IS NULL
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))

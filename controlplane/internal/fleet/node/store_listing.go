@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,16 +24,18 @@ type Filter struct {
 	Rack, Pool     *string           // nil filters nothing; empty: those without one
 	Labels         map[string]string // that a node must have
 	HostnamePrefix string
-	Search         string // part of hostname or host, or beginning of the id; lower case
-	Site           id.Site
-	Schedulable    *bool
-	Mode           Mode
-	Drift          Drift
-	AgentVersion   string
-	AgentChannel   Channel
-	Agent          AgentState
-	Held           *bool
-	Tainted        *bool
+	// Search is a part of hostname, host or address, the beginning of the id, or either end of a serial, MAC address or
+	// system UUID; lower case.
+	Search       string
+	Site         id.Site
+	Schedulable  *bool
+	Mode         Mode
+	Drift        Drift
+	AgentVersion string
+	AgentChannel Channel
+	Agent        AgentState
+	Held         *bool
+	Tainted      *bool
 }
 
 // Sort is the column that a listing is sorted by.
@@ -158,7 +161,8 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 		Sort: string(after.Order.By), Descending: after.Order.Descending, Continued: !after.Node.IsZero(),
 		Floor: id.Node{}.String(), AfterWords: after.Words, AfterMoment: after.Moment, AfterID: after.Node.String(),
 		Statuses: make([]string, len(f.Statuses)), SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode),
-		Rack: f.Rack, Pool: f.Pool, HostnamePrefix: optional(f.HostnamePrefix), Search: optional(f.Search),
+		Rack: f.Rack, Pool: f.Pool, HostnamePrefix: optional(f.HostnamePrefix),
+		Search: optional(f.Search), Hardware: SoughtHardware(f.Search),
 		Schedulable:    f.Schedulable,
 		OnboardingMode: optional(f.Mode),
 		Drift:          optional(f.Drift), Agent: optional(f.Agent), Held: f.Held, Tainted: f.Tainted, Now: s.now(),
@@ -199,4 +203,19 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 		}
 	}
 	return out, readHolds(ctx, s.reads, out)
+}
+
+// leastHardware is from how many characters on a search looks at hardware: a
+// shorter one, such as a rack, would be part of somebody's MAC address.
+const leastHardware = 4
+
+// SoughtHardware returns a search as the hardware of nodes is compared with it:
+// as it is read from a label, with colons, dashes and dots or without. It returns
+// nil if the search is too short to mean hardware.
+func SoughtHardware(search string) *string {
+	words := strings.NewReplacer(":", "", "-", "", ".", "").Replace(search)
+	if len(words) < leastHardware {
+		return nil
+	}
+	return &words
 }

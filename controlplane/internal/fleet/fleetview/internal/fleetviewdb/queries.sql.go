@@ -84,7 +84,9 @@ WHERE n.status <> 'deleted'
   AND ($4::text IS NULL OR n.region_code = $4)
   AND ($5::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = $5::uuid)
   AND ($6::text IS NULL OR strpos(n.hostname, $6) > 0 OR strpos(lower(n.host), $6) > 0
-    OR starts_with(n.id::text, $6))
+    OR starts_with(n.id::text, $6)
+    OR n.id IN (SELECT f.node_id FROM node_hardware f WHERE strpos(f.sought, ' ' || $7) > 0
+      OR strpos(f.sought, $7 || ' ') > 0 OR strpos(array_to_string(f.addresses, ' '), $6) > 0))
 GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
     n.reported_agent_commit, k.wanted_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id
 `
@@ -96,6 +98,7 @@ type AlikeParams struct {
 	RegionCode *string
 	SiteID     *string
 	Search     *string
+	Hardware   *string
 }
 
 type AlikeRow struct {
@@ -130,6 +133,7 @@ func (q *Queries) Alike(ctx context.Context, arg AlikeParams) ([]AlikeRow, error
 		arg.RegionCode,
 		arg.SiteID,
 		arg.Search,
+		arg.Hardware,
 	)
 	if err != nil {
 		return nil, err
@@ -219,7 +223,9 @@ WHERE j.completed_at IS NULL AND j.family = ANY($1::text[])
   AND ($3::text IS NULL OR COALESCE(n.region_code, s.region_code) = $3)
   AND ($4::uuid IS NULL OR j.site_id = $4::uuid)
   AND ($5::text IS NULL OR strpos(j.subject, $5) > 0 OR strpos(n.hostname, $5) > 0
-    OR strpos(lower(n.host), $5) > 0 OR starts_with(j.node_id::text, $5))
+    OR strpos(lower(n.host), $5) > 0 OR starts_with(j.node_id::text, $5)
+    OR j.node_id IN (SELECT f.node_id FROM node_hardware f WHERE strpos(f.sought, ' ' || $6) > 0
+      OR strpos(f.sought, $6 || ' ') > 0 OR strpos(array_to_string(f.addresses, ' '), $5) > 0))
 ORDER BY j.requested_at, j.id
 `
 
@@ -229,6 +235,7 @@ type JobsParams struct {
 	RegionCode *string
 	SiteID     *string
 	Search     *string
+	Hardware   *string
 }
 
 type JobsRow struct {
@@ -249,6 +256,7 @@ func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 		arg.RegionCode,
 		arg.SiteID,
 		arg.Search,
+		arg.Hardware,
 	)
 	if err != nil {
 		return nil, err
@@ -283,12 +291,18 @@ LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings W
 WHERE n.status <> 'deleted'
   AND ($1::text IS NULL OR n.region_code = $1)
   AND ($2::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = $2::uuid)
-ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT $3::integer
+  AND ($3::text IS NULL OR strpos(n.hostname, $3) > 0 OR strpos(lower(n.host), $3) > 0
+    OR starts_with(n.id::text, $3)
+    OR n.id IN (SELECT f.node_id FROM node_hardware f WHERE strpos(f.sought, ' ' || $4) > 0
+      OR strpos(f.sought, $4 || ' ') > 0 OR strpos(array_to_string(f.addresses, ' '), $3) > 0))
+ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT $5::integer
 `
 
 type NodesParams struct {
 	RegionCode *string
 	SiteID     *string
+	Search     *string
+	Hardware   *string
 	Most       int32
 }
 
@@ -313,7 +327,13 @@ type NodesRow struct {
 // belongs to the site of its machine, or to the one at which it is being
 // onboarded.
 func (q *Queries) Nodes(ctx context.Context, arg NodesParams) ([]NodesRow, error) {
-	rows, err := q.db.Query(ctx, nodes, arg.RegionCode, arg.SiteID, arg.Most)
+	rows, err := q.db.Query(ctx, nodes,
+		arg.RegionCode,
+		arg.SiteID,
+		arg.Search,
+		arg.Hardware,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -123,6 +123,8 @@ type NodeHardware struct {
 	Refused    []byte
 	RefusedWhy string
 	RefusedAt  *time.Time
+	// System UUID, serials and MAC addresses of known, in lower case, without colons, dashes and dots, a space before and after each.
+	Sought string
 }
 
 type NodeHold struct {

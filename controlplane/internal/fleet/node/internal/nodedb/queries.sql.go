@@ -735,7 +735,7 @@ func (q *Queries) Former(ctx context.Context, nodeID id.Node) ([]FormerRow, erro
 }
 
 const hardware = `-- name: Hardware :one
-SELECT node_id, known, origin, learned_at, addresses, address_required, enrolled_from, refused, refused_why, refused_at FROM node_hardware WHERE node_id = $1
+SELECT node_id, known, origin, learned_at, addresses, address_required, enrolled_from, refused, refused_why, refused_at, sought FROM node_hardware WHERE node_id = $1
 `
 
 func (q *Queries) Hardware(ctx context.Context, nodeID id.Node) (NodeHardware, error) {
@@ -752,6 +752,7 @@ func (q *Queries) Hardware(ctx context.Context, nodeID id.Node) (NodeHardware, e
 		&i.Refused,
 		&i.RefusedWhy,
 		&i.RefusedAt,
+		&i.Sought,
 	)
 	return i, err
 }
@@ -1214,26 +1215,28 @@ WHERE n.id > $6::uuid
   AND ($14::boolean IS NULL OR n.schedulable = $14)
   AND ($15::text IS NULL OR n.onboarding_mode = $15)
   AND ($16::text IS NULL OR strpos(n.hostname, $16) > 0 OR strpos(lower(n.host), $16) > 0
-    OR starts_with(n.id::text, $16))
-  AND ($17::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $17::uuid)
-    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $17::uuid AND o.completed_at IS NULL
+    OR starts_with(n.id::text, $16)
+    OR n.id IN (SELECT f.node_id FROM node_hardware f WHERE strpos(f.sought, ' ' || $17) > 0
+      OR strpos(f.sought, $17 || ' ') > 0 OR strpos(array_to_string(f.addresses, ' '), $16) > 0))
+  AND ($18::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $18::uuid)
+    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $18::uuid AND o.completed_at IS NULL
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
-  AND ($18::text IS NULL OR n.reported_agent_version = $18)
-  AND ($19::text IS NULL OR n.agent_channel = $19)
-  AND ($20::text IS NULL OR $20::text = a.drift)
-  AND ($21::text IS NULL OR $21::text = CASE
+  AND ($19::text IS NULL OR n.reported_agent_version = $19)
+  AND ($20::text IS NULL OR n.agent_channel = $20)
+  AND ($21::text IS NULL OR $21::text = a.drift)
+  AND ($22::text IS NULL OR $22::text = CASE
     WHEN node_is(n.status, 'out') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
-  AND ($22::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $22)
-  AND ($23::boolean IS NULL
-    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $23)
-  AND (NOT $24::boolean OR CASE WHEN $25::boolean
-    THEN (k.words, k.moment, n.id) < ($26::text, $27::timestamptz, $28::uuid)
-    ELSE (k.words, k.moment, n.id) > ($26::text, $27::timestamptz, $28::uuid) END)
-ORDER BY CASE WHEN NOT $25::boolean THEN k.words END, CASE WHEN NOT $25::boolean THEN k.moment END,
-    CASE WHEN NOT $25::boolean THEN n.id END,
-    CASE WHEN $25::boolean THEN k.words END DESC, CASE WHEN $25::boolean THEN k.moment END DESC,
-    CASE WHEN $25::boolean THEN n.id END DESC
-LIMIT $29
+  AND ($23::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $23)
+  AND ($24::boolean IS NULL
+    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $24)
+  AND (NOT $25::boolean OR CASE WHEN $26::boolean
+    THEN (k.words, k.moment, n.id) < ($27::text, $28::timestamptz, $29::uuid)
+    ELSE (k.words, k.moment, n.id) > ($27::text, $28::timestamptz, $29::uuid) END)
+ORDER BY CASE WHEN NOT $26::boolean THEN k.words END, CASE WHEN NOT $26::boolean THEN k.moment END,
+    CASE WHEN NOT $26::boolean THEN n.id END,
+    CASE WHEN $26::boolean THEN k.words END DESC, CASE WHEN $26::boolean THEN k.moment END DESC,
+    CASE WHEN $26::boolean THEN n.id END DESC
+LIMIT $30
 `
 
 type ListNodesParams struct {
@@ -1253,6 +1256,7 @@ type ListNodesParams struct {
 	Schedulable    *bool
 	OnboardingMode *string
 	Search         *string
+	Hardware       *string
 	SiteID         *string
 	AgentVersion   *string
 	AgentChannel   *string
@@ -1283,7 +1287,7 @@ type ListNodesRow struct {
 // by them; for the nodes of one page they are looked up. Agents call all the time,
 // so contacts are sorted as they were at one moment, which all pages share: a
 // silence that ended after it still counts, and whoever called shortly before it
-// is equal to the others who did.
+// is equal to the others who did. Searches of the fleet's summary follow the same rules.
 func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNodesRow, error) {
 	rows, err := q.db.Query(ctx, listNodes,
 		arg.Sort,
@@ -1302,6 +1306,7 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 		arg.Schedulable,
 		arg.OnboardingMode,
 		arg.Search,
+		arg.Hardware,
 		arg.SiteID,
 		arg.AgentVersion,
 		arg.AgentChannel,
