@@ -3,9 +3,9 @@ import { Card, Empty, Loading, Note, Stat } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { exact } from '../../ui/time'
 import { ByDay } from './ByDay'
-import { burnOf, forecastOf } from './forecast'
+import { burnOf, forecastOf, unusedBurnOf } from './forecast'
 import { Parts } from './Parts'
-import { runningQuery, usageQuery, type Scope } from './queries'
+import { keptQuery, runningQuery, usageQuery, type Scope } from './queries'
 import { daysOf, hours, inWords, partsBy, spanOf, whole, type Part } from './usage'
 
 type Props = { scope: Scope; month: string; /** The month that it is now. */ now: string }
@@ -26,7 +26,7 @@ export function Cost({ scope, month, now }: Props) {
         <Stat label={thisMonth ? 'This month so far' : 'The month'} value={inWords(all.net)} hint={`${inWords(all.cost)} for the time that was used, less ${inWords(all.back)} of compensation`} />
         {thisMonth && <Ahead scope={scope} soFar={all.net} month={month} at={made_at} />}
         <Stat label="GPU hours" value={hours(all.unitSeconds)} hint="Hours of GPUs; a machine without GPUs counts as one." />
-        {Object.values(all.unused).some((minor) => minor !== 0) && <Stat label="Of it reserved, unused" value={inWords(all.unused)} hint="For nodes that were reserved and not used. The cost per hour and the forecast are without them; the page of a reservation says what it costs now." />}
+        {Object.values(all.unused).some((minor) => minor !== 0) && <Stat label="Of it reserved, unused" value={inWords(all.unused)} hint="For nodes that were reserved and not used." />}
         {Object.values(all.back).some((minor) => minor !== 0) && <Stat label="Compensated" value={inWords(all.back)} hint="For time in which nodes could not be used, and by corrections." />}
       </div>
       {thisMonth && <p className="text-xs text-muted">As of {exact(made_at)}, including use that is not booked yet.</p>}
@@ -47,17 +47,22 @@ export function Cost({ scope, month, now }: Props) {
   )
 }
 
-/** Ahead is what an hour costs with all that is rented now, and what the month will cost if that stays so. */
+/** Ahead is what an hour costs with all that is rented and reserved now, and what the month will cost if that stays so. */
 function Ahead({ scope, soFar, month, at }: { scope: Scope; soFar: Part['net']; month: string; at: string }) {
   const queries = useQueryClient()
   const read = useQuery(runningQuery(scope, queries))
-  if (read.isPending) return null
+  const kept = useQuery(keptQuery(scope))
+  if (read.isPending || kept.isPending) return null
   if (!read.data) return <ProblemNote error={read.error} onRetry={() => void read.refetch()} />
+  if (!kept.data) return <ProblemNote error={kept.error} onRetry={() => void kept.refetch()} />
   const { running, left } = read.data
+  const moment = Date.parse(at)
+  const unused = unusedBurnOf(kept.data, moment)
+  const ofIt = Object.values(unused).some((minor) => minor !== 0) ? `, ${inWords(unused)} of it for nodes that are reserved and not used` : ''
   return (
     <>
-      <Stat label="Cost per hour now" value={inWords(burnOf(running, Date.parse(at)))} hint="The prices and discounts that were agreed for what is rented now." />
-      <Stat label="Forecast for the month" value={inWords(forecastOf(soFar, running, Date.parse(at), Date.parse(spanOf(month).to)))} hint="The cost so far, plus the present allocations until they end, or until the end of the month." />
+      <Stat label="Cost per hour now" value={inWords(burnOf(running, kept.data, moment))} hint={`By the prices and discounts that were agreed${ofIt}.`} />
+      <Stat label="Forecast for the month" value={inWords(forecastOf(soFar, running, kept.data, moment, Date.parse(spanOf(month).to)))} hint="The cost so far, plus present allocations and unused nodes of present reservations until they end, or until the end of the month." />
       {left > 0 && <Note title={`${left} allocations are missing from the hourly cost and the forecast`}>There are too many to add up on this page.</Note>}
     </>
   )

@@ -3,6 +3,7 @@ import { api, asRefusal, got, type Schemas } from '../../api/client'
 import { largestPage, readAll } from '../../api/readall'
 import { inCommas } from '../allocation/queries'
 import type { Counted } from './capacity'
+import { chargedOf } from './forecast'
 import type { Terms } from './terms'
 import { spanOf } from './usage'
 
@@ -119,6 +120,13 @@ export const runningQuery = ({ orgId = '', projectId }: Scope, queries: QueryCli
     })
     return { running, left: active.length - some.length }
   },
+  refetchInterval: readEvery,
+})
+
+/** keptQuery is the reservations that run and are charged, of a project or of a tenant with all of its projects. */
+export const keptQuery = ({ orgId, projectId }: Scope) => ({
+  queryKey: ['reservations', 'charged', projectId ?? orgId],
+  queryFn: async () => chargedOf((await readAll((cursor) => got(api.GET('/api/v1/reservations', { params: { query: { org_id: projectId ? undefined : orgId, project_id: projectId, state: ['active'], cursor, page_size: largestPage } }, querySerializer: inCommas })))).rows, projectId),
   refetchInterval: readEvery,
 })
 
