@@ -99,7 +99,7 @@ func (s *session) allocation(c scope, name string) (output.Object[apiclient.Allo
 		if err != nil {
 			return none, err
 		}
-		if id, err = s.allocationNamed(project, name); err != nil {
+		if id, err = s.allocationNamed(c, project, name); err != nil {
 			return none, err
 		}
 	}
@@ -113,7 +113,7 @@ func (s *session) allocation(c scope, name string) (output.Object[apiclient.Allo
 // allocationNamed finds the one of a name that has not ended, or the newest of those
 // that have. It refuses to choose among several that are live: the wrong one could
 // be released.
-func (s *session) allocationNamed(project types.UUID, name string) (types.UUID, error) {
+func (s *session) allocationNamed(c scope, project types.UUID, name string) (types.UUID, error) {
 	raws, _, err := listing.Collect(s.allocationsOf(project, nil), 0)
 	if err != nil {
 		return types.UUID{}, err
@@ -141,7 +141,7 @@ func (s *session) allocationNamed(project types.UUID, name string) (types.UUID, 
 	case len(found) > 0:
 		return found[0], nil
 	}
-	return types.UUID{}, failure.Missing("list them: gpuaas allocation list --project PROJECT",
+	return types.UUID{}, failure.Missing("list them: gpuaas allocation list"+c.words(),
 		"there is no allocation %q in the project", name)
 }
 

@@ -77,14 +77,14 @@ func (f *askFlags) wanted(s *session) (apiclient.AllocationAskBody, error) {
 	if f.expires != "" {
 		life, err := expirySeconds(f.expires)
 		if err != nil {
-			return b, err
+			return b, s.ofFlag("expires-in", err)
 		}
 		b.ExpiresInSeconds = &life
 	}
 	if f.patience != "" {
 		patience, err := moment.ParseLife(f.patience)
 		if err != nil {
-			return b, err
+			return b, s.ofFlag("wait-up-to", err)
 		}
 		b.WaitUpToSeconds = frame.Ptr(int64(patience.Seconds()))
 	}

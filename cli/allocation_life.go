@@ -112,7 +112,7 @@ func (a *app) allocationExtendCommand() *cobra.Command {
 				if *life != "" {
 					d, err := moment.ParseLife(*life)
 					if err != nil {
-						return err
+						return s.ofFlag("expires-in", err)
 					}
 					seconds = int64(d.Seconds())
 				}

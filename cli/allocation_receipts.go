@@ -67,7 +67,7 @@ func (a *app) allocationReceipt() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				receiptID, err := s.IDOf("receipt", args[1])
+				receiptID, err := s.IDOf("a receipt", args[1])
 				if err != nil {
 					return err
 				}

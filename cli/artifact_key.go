@@ -121,7 +121,7 @@ func (a *app) artifactKeyCommand() *cobra.Command {
 					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					id, err := s.IDOf("key", args[0])
+					id, err := s.IDOf("a key", args[0])
 					if err != nil {
 						return err
 					}

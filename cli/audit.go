@@ -90,7 +90,7 @@ func (f *auditFilter) params(s *session) (apiclient.ListAuditLogsParams, error) 
 		}
 		t, err := s.Moment(bound.text)
 		if err != nil {
-			return p, failure.Misuse(s.Cmd, "--%s: %v", bound.flag, err)
+			return p, s.ofFlag(bound.flag, err)
 		}
 		*bound.into = &t
 	}

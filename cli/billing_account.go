@@ -206,7 +206,7 @@ func (a *app) termsCommand() *cobra.Command {
 				}
 				allocation, isID := frame.ParseID(args[0])
 				if !isID {
-					if allocation, err = s.allocationNamed(project, args[0]); err != nil {
+					if allocation, err = s.allocationNamed(*c, project, args[0]); err != nil {
 						return err
 					}
 				}

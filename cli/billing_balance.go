@@ -156,15 +156,19 @@ func (a *app) setLimit(s *session, f *limitFlags) error {
 		}
 	}
 	for _, d := range []struct {
-		text string
-		to   **int64
-	}{{f.lowFor, &body.LowSeconds}, {f.releaseFor, &body.ReleaseSeconds}, {f.grace, &body.GraceSeconds}} {
+		flag, text string
+		to         **int64
+	}{
+		{"low-for", f.lowFor, &body.LowSeconds},
+		{"release-for", f.releaseFor, &body.ReleaseSeconds},
+		{"grace", f.grace, &body.GraceSeconds},
+	} {
 		if d.text == "" {
 			continue
 		}
 		span, err := moment.ParseLife(d.text)
 		if err != nil {
-			return err
+			return s.ofFlag(d.flag, err)
 		}
 		*d.to = frame.Ptr(int64(span.Seconds()))
 	}

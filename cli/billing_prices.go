@@ -116,7 +116,7 @@ func (a *app) priceSetCommand() *cobra.Command {
 				if *from != "" { // prices are the same for everybody: no zone of somebody's machine
 					at, err := moment.Parse(*from, s.Now().UTC())
 					if err != nil {
-						return err
+						return s.ofFlag("from", err)
 					}
 					body.ValidFrom = &at
 				}

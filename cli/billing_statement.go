@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -143,9 +142,6 @@ func (a *app) statementShowCommand() *cobra.Command {
 				org, err := s.payer(*c)
 				if err != nil {
 					return err
-				}
-				if !slices.Contains(append(forms, ""), *as) {
-					return failure.Misuse(s.Cmd, "--as: %q is none of %s", *as, strings.Join(forms, ", "))
 				}
 				if args[0] == openMonth {
 					return a.showOpen(s, org, *as)

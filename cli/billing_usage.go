@@ -4,14 +4,12 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gpuaas/cli/internal/failure"
 	"gpuaas/cli/internal/frame"
 	"gpuaas/cli/internal/moment"
 	"gpuaas/cli/internal/output"
@@ -100,16 +98,12 @@ func (f usageFlags) params(s *session) (*apiclient.GetUsageParams, error) {
 		}
 		at, err := moment.Parse(bound.text, s.Now().UTC()) // as statements do: a month is one of UTC
 		if err != nil {
-			return nil, failure.Misuse(s.Cmd, "--%s: %s", flag, err)
+			return nil, s.ofFlag(flag, err)
 		}
 		*bound.into = &at
 	}
-	known := apiclient.Words("StatementUsageView.by")
 	by := make([]apiclient.GetUsageParamsBy, len(f.by))
 	for i, b := range f.by {
-		if !slices.Contains(known, b) {
-			return nil, failure.Misuse(s.Cmd, "--by: %q is none of %s", b, strings.Join(known, ", "))
-		}
 		by[i] = apiclient.GetUsageParamsBy(b)
 	}
 	if len(by) > 0 {

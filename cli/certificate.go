@@ -105,7 +105,7 @@ func (a *app) certificateShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				certificateID, err := s.IDOf("certificate", args[0])
+				certificateID, err := s.IDOf("a certificate", args[0])
 				if err != nil {
 					return err
 				}

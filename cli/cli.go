@@ -34,6 +34,11 @@ func run(ctx context.Context, p Program, around frame.Surroundings) int {
 		frame.Propose(root)
 		_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // it is defined
 	}
+	return a.execute(ctx, root)
+}
+
+// execute runs the command that the arguments of a tree lead to, and explains what went wrong.
+func (a *app) execute(ctx context.Context, root *cobra.Command) int {
 	cmd, err := root.ExecuteContextC(a.within(ctx))
 	if err == nil {
 		return failure.OK
@@ -154,7 +159,7 @@ func harden(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return failure.Misuse(cmd, "%v", err)
+				return misusedArguments(cmd, args, err)
 			}
 			return nil
 		}

@@ -48,6 +48,9 @@ func (a *app) verb(v verb) *cobra.Command {
 		do = v.flags(cmd)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := unknownValue(cmd); err != nil {
+			return err
+		}
 		s, err := a.connect(cmd)
 		if err != nil {
 			return err

@@ -152,7 +152,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 		example: "  gpuaas decommission start c07u31 --mode full_decommission --erase secure --reason 'returned to the " +
 			"vendor' --watch",
 		flags: func(cmd *cobra.Command) action {
-			mode := cmd.Flags().String("mode", "", "soft_reset, reimage or full_decommission")
+			mode := cmd.Flags().String("mode", "", "soft_reset, reimage or full_decommission; the other modes are verbs of gpuaas node")
 			frame.Complete(cmd, "mode", apiclient.Words("DecommissionNewBody.mode")...)
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
@@ -168,10 +168,6 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 			return func(s *session, args []string) error {
 				if err := s.Require("mode", "reason"); err != nil {
 					return err
-				}
-				if !slices.Contains(apiclient.Words("DecommissionNewBody.mode"), *mode) {
-					return failure.Misuse(s.Cmd, "--mode must be soft_reset, reimage or full_decommission; the others are steps of "+
-						"the life of a node: gpuaas node --help")
 				}
 				if c.withoutAgent {
 					if err := s.Require("residual-risk"); err != nil {

@@ -74,7 +74,7 @@ func TestDecommissionMisused(t *testing.T) {
 	for args, want := range map[string]string{
 		"decommission start c07u31 --mode reimage":                   "--reason is required",
 		"decommission start c07u31 --reason r":                       "--mode is required",
-		"decommission start c07u31 --mode drain --reason r":          "gpuaas node --help",
+		"decommission start c07u31 --mode drain --reason r":          "--mode must be one of soft_reset, reimage, full_decommission",
 		"decommission plan c07u31":                                   "--mode is required",
 		"decommission override c07u31 --stage drain_node --reason r": "--residual-risk is required",
 		"decommission batch start --mode drain --reason r":           "say which nodes are meant",

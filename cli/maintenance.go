@@ -104,12 +104,12 @@ func (f *announceFlags) body(s *session, nodes []string) (apiclient.MaintenanceP
 	}
 	var err error
 	if b.DueAt, err = s.Moment(f.by); err != nil {
-		return b, err
+		return b, s.ofFlag("by", err)
 	}
 	if f.notBefore != "" {
 		opens, err := s.Moment(f.notBefore)
 		if err != nil {
-			return b, err
+			return b, s.ofFlag("not-before", err)
 		}
 		b.NotBefore = &opens
 	}

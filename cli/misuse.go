@@ -3,18 +3,21 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
 )
 
 // misusedFlag says what is wrong with a flag in words about what was typed.
 func misusedFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
 		out := failure.Misuse(cmd, "%v", err)
@@ -28,8 +31,54 @@ func misusedFlag(cmd *cobra.Command, err error) error {
 			return failure.Misuse(cmd, "--%s must be %s, not %q", flag.Name, form, invalid.GetValue())
 		}
 		return failure.Misuse(cmd, "--%s cannot be %q: %v", flag.Name, invalid.GetValue(), invalid.Unwrap())
+	case errors.As(err, &missing):
+		return failure.Misuse(cmd, "%s needs a value", dashed(missing.GetSpecifiedName()))
 	}
 	return failure.Misuse(cmd, "%v", err)
+}
+
+// dashed is the name of a flag as it is typed.
+func dashed(name string) string { return "--"[:min(len(name), 2)] + name }
+
+// misusedArguments says which arguments are missing or too many, as the usage of the command
+// names them: cobra counts them, and calls those of a command that takes none commands.
+func misusedArguments(cmd *cobra.Command, args []string, err error) error {
+	var needed []string
+	names := strings.Fields(cmd.Use)[1:]
+	if flags := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, "-") }); flags >= 0 {
+		names = names[:flags]
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			needed = append(needed, strings.TrimSuffix(name, "..."))
+		}
+	}
+	switch {
+	case len(args) > 0 && len(names) == 0 && cmd.HasSubCommands():
+		return unknownCommand(cmd, args[0])
+	case len(args) < len(needed):
+		return failure.Misuse(cmd, "missing %s", all(needed[len(args):]))
+	case len(args) > len(names):
+		return failure.Misuse(cmd, "unexpected %q", args[len(names)])
+	}
+	return failure.Misuse(cmd, "%v", err)
+}
+
+// all are names as one lists them in a sentence.
+func all(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// ofFlag says which flag an error is about.
+func (s *session) ofFlag(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure.Misuse(s.Cmd, "--%s: %v", name, err)
 }
 
 // formOf is what a value of a type looks like; empty when the value itself says what is wrong.
@@ -49,18 +98,52 @@ func formOf(kind string) string {
 	return ""
 }
 
-// nearestFlag is the flag of a command that somebody probably meant; empty when none is near.
-func nearestFlag(cmd *cobra.Command, typed string) (near string) {
-	const far = 3
-	least := min(far, (len(typed)+2)/2)
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
+// unknownValue is a misuse when a flag that takes one of a few words has another.
+func unknownValue(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		known := frame.Proposed(f)
+		if len(known) == 0 || err != nil {
 			return
 		}
-		if d := distance(typed, f.Name); d < least {
-			near, least = f.Name, d
+		given := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			given = several.GetSlice()
+		}
+		for _, value := range given {
+			if value == "" || slices.Contains(known, value) {
+				continue
+			}
+			out := failure.Misuse(cmd, "--%s must be one of %s, not %q", f.Name, strings.Join(known, ", "), value)
+			if near := nearest(known, value); near != "" {
+				out.Remedy = fmt.Sprintf("did you mean: --%s %s; see: %s --help", f.Name, near, cmd.CommandPath())
+			}
+			err = out
+			return
 		}
 	})
+	return err
+}
+
+// nearestFlag is the flag of a command that somebody probably meant; empty when none is near.
+func nearestFlag(cmd *cobra.Command, typed string) string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return nearest(names, typed)
+}
+
+// nearest is the word that somebody probably meant; empty when none is near.
+func nearest(known []string, typed string) (near string) {
+	const far = 3
+	least := min(far, (len(typed)+2)/2)
+	for _, word := range known {
+		if d := distance(typed, word); d < least {
+			near, least = word, d
+		}
+	}
 	return near
 }
 

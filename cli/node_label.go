@@ -33,7 +33,7 @@ func (s *session) grouping(g *groupingFlags) (rack, pool *string, labels *map[st
 
 func (a *app) nodeLabelCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "label NODE KEY=VALUE… KEY-…", short: "Set labels of a node, or take them away",
+		use: "label NODE KEY=VALUE|KEY-...", short: "Set labels of a node, or take them away",
 		args: cobra.MinimumNArgs(2), operations: []string{"get-node", "update-node"},
 		long: "Nodes are selected by labels: gpuaas node list --label KEY=VALUE. KEY- takes a label away; other labels\n" +
 			"stay as they are.",

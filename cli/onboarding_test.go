@@ -109,7 +109,7 @@ func TestOnboardMisused(t *testing.T) {
 		"onboard a --ipmi-ip 10.0.0.1 --sku x":                             "--site is required",
 		"onboard a --ipmi-ip 10.0.0.1 --site dc1":                          "--sku is required",
 		"onboard a --csv x" + onboardFlagsText:                             "the servers are in the file",
-		"onboard a b" + onboardFlagsText:                                   "accepts at most 1 arg",
+		"onboard a b" + onboardFlagsText:                                   `unexpected "b"`,
 		"onboard a --ipmi-ip 10.0.0.1 --dry-run --wait" + onboardFlagsText: "nothing that could be waited for",
 		"onboard --csv testdata/onboard/none.csv" + onboardFlagsText:       "read CSV",
 		"onboarding retry c07u43":                                          "--reason is required",

@@ -361,9 +361,6 @@ func (v *policyFlags) applied(s *session, now apiclient.PolicyView) (apiclient.P
 		HardDeny: now.HardDeny, Reason: now.Reason,
 	}
 	for _, name := range v.clear {
-		if !slices.Contains(policyKeys, name) {
-			return out, failure.Misuse(s.Cmd, "--clear takes %s, not %q", strings.Join(policyKeys, ", "), name)
-		}
 		if s.Cmd.Flags().Changed(name) {
 			return out, failure.Misuse(s.Cmd, "give either --%s or --clear %s", name, name)
 		}

@@ -261,7 +261,7 @@ func (f *runFlags) add(s *session, project *types.UUID, to *apiclient.OperationT
 				return failure.Misuse(s.Cmd, "%q is the allocation of which project? Use its id, or --project", name)
 			}
 			var err error
-			if id, err = s.allocationNamed(*project, name); err != nil {
+			if id, err = s.allocationNamed(scope{project: project.String()}, *project, name); err != nil {
 				return err
 			}
 		}

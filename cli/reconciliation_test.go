@@ -76,7 +76,7 @@ func TestReconciliationMisused(t *testing.T) {
 		"drift show":                                   "missing NODE",
 		"drift resolve c07u31":                         "missing RESOLUTION",
 		"drift resolve c07u31 reimage":                 "--reason is required",
-		"drift resolve c07u31 adopt_observed --reason": "flag needs an argument",
+		"drift resolve c07u31 adopt_observed --reason": "--reason needs a value",
 		"drift resolve c07u31 forget --reason r": "use one of: acknowledge, adopt, quarantine, return-to-service, " +
 			"reimage",
 		"drift acknowledge " + findingID:      "--reason is required",

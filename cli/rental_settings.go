@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -188,9 +187,6 @@ func (v *settingsFlags) applied(s *session, now apiclient.RentalsettingsView) (a
 		DefaultExpirySeconds: now.DefaultExpirySeconds, MaxExpirySeconds: now.MaxExpirySeconds, RootAccess: now.RootAccess,
 	}
 	for _, name := range v.clear {
-		if !slices.Contains([]string{"default-expiry", "max-expiry", "root-access"}, name) {
-			return out, failure.Misuse(s.Cmd, "--clear takes default-expiry, max-expiry or root-access, not %q", name)
-		}
 		if s.Cmd.Flags().Changed(name) {
 			return out, failure.Misuse(s.Cmd, "give either --%s or --clear %s", name, name)
 		}
@@ -204,15 +200,17 @@ func (v *settingsFlags) applied(s *session, now apiclient.RentalsettingsView) (a
 		}
 	}
 	for _, f := range []struct {
-		text string
-		to   **int64
-	}{{v.standard, &out.DefaultExpirySeconds}, {v.most, &out.MaxExpirySeconds}} {
+		flag, text string
+		to         **int64
+	}{
+		{"default-expiry", v.standard, &out.DefaultExpirySeconds}, {"max-expiry", v.most, &out.MaxExpirySeconds},
+	} {
 		if f.text == "" {
 			continue
 		}
 		seconds, err := expirySeconds(f.text)
 		if err != nil {
-			return out, err
+			return out, s.ofFlag(f.flag, err)
 		}
 		if seconds == 0 && f.to == &out.MaxExpirySeconds {
 			return out, failure.Misuse(s.Cmd, "to have no maximum here, use --clear max-expiry")

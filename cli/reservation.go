@@ -223,17 +223,18 @@ func (f *reservationFlags) body(s *session) (apiclient.ReservationWishBody, erro
 	if f.from != "" {
 		at, err := s.Moment(f.from)
 		if err != nil {
-			return b, err
+			return b, s.ofFlag("from", err)
 		}
 		begin, b.StartsAt = at, &at
 	}
 	var err error
 	if f.until != "" {
 		b.EndsAt, err = s.Moment(f.until)
+		err = s.ofFlag("until", err)
 	} else {
 		var life time.Duration
 		life, err = moment.ParseLife(f.lasts)
-		b.EndsAt = begin.Add(life).UTC()
+		b.EndsAt, err = begin.Add(life).UTC(), s.ofFlag("for", err)
 	}
 	if err != nil {
 		return b, err

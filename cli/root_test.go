@@ -78,7 +78,7 @@ func TestBodies(t *testing.T) {
 	for args, want := range map[string]string{
 		"tenant create acme":                                          `{"name":"acme","slug":"acme"}`,
 		"user update " + userID + " --enable":                         `{"disabled":false}`,
-		"user update " + userID + " --name A --platform-role x":       `{"name":"A","platform_role":"x"}`,
+		"user update " + userID + " --name A --platform-role auditor": `{"name":"A","platform_role":"auditor"}`,
 		"user create a@example.com":                                   `{"email":"a@example.com"}`,
 		"token create t --expires-in 12h --scope a,b --scope c":       `{"expires_in":43200,"name":"t","scopes":["a","b","c"]}`,
 		"token create t --expires-in 2d":                              `{"expires_in":172800,"name":"t"}`,

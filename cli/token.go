@@ -123,7 +123,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 				if s.Cmd.Flags().Changed("expires-in") {
 					d, err := moment.ParseLife(*life)
 					if err != nil {
-						return failure.Misuse(s.Cmd, "--expires-in: %v", err)
+						return s.ofFlag("expires-in", err)
 					}
 					body.ExpiresIn = frame.Ptr(int64(d / time.Second))
 				}

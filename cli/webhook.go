@@ -303,7 +303,7 @@ func (a *app) webhookRedeliverCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				which, err := s.IDOf("delivery", args[1])
+				which, err := s.IDOf("a delivery", args[1])
 				if err != nil {
 					return err
 				}

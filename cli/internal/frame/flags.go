@@ -129,11 +129,14 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 	f.Annotations[proposed] = values
 }
 
+// Proposed are the values that a flag takes; empty when it is not one of a few words.
+func Proposed(f *pflag.Flag) []string { return f.Annotations[proposed] }
+
 // Propose registers with cobra what Complete proposes for the flags of a command and of those below.
 func Propose(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		values, ok := f.Annotations[proposed]
-		if !ok {
+		values := Proposed(f)
+		if len(values) == 0 {
 			return
 		}
 		err := cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -162,7 +165,25 @@ func ParseID(s string) (types.UUID, bool) {
 func (s *Session) IDOf(what, arg string) (types.UUID, error) {
 	id, ok := ParseID(arg)
 	if !ok {
-		return id, failure.Misuse(s.Cmd, "%q is not the id of %s", arg, what)
+		f := failure.Misuse(s.Cmd, "%q is not the id of %s", arg, what)
+		if list := listBeside(s.Cmd); list != "" {
+			f.Remedy = "list them: " + list
+		}
+		return id, f
 	}
 	return id, nil
+}
+
+// listBeside is the command that lists what a command is about; empty when there is none. What it
+// is listed of, such as a site, comes first with both.
+func listBeside(cmd *cobra.Command) string {
+	for noun := cmd.Parent(); noun != nil && noun.HasParent(); noun = noun.Parent() {
+		for _, c := range noun.Commands() {
+			of := strings.Count(c.Use, " ") - strings.Count(c.Use, " [")
+			if c.Name() == "list" && (of == 0 || of < cmd.Flags().NArg()) {
+				return strings.Join(append([]string{c.CommandPath()}, cmd.Flags().Args()[:of]...), " ")
+			}
+		}
+	}
+	return ""
 }

@@ -40,7 +40,7 @@ func Parse(text string, now time.Time) (time.Time, error) {
 	if d, err := ParseLife(strings.TrimSuffix(given, " ago")); err == nil {
 		return now.Add(-d).UTC(), nil
 	}
-	return time.Time{}, failure.New(failure.Usage, "usage", "", "%q is no time: give %s", text, Forms)
+	return time.Time{}, failure.New(failure.Usage, "usage", "", "%q is not a time: give %s", text, Forms)
 }
 
 // onADay is a time of today or of yesterday, or the beginning of that day.
