@@ -1,67 +1,28 @@
 package balance_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/fleet/price"
-	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance"
 	"gpuaas/controlplane/internal/money/reserved"
+	"gpuaas/controlplane/internal/money/reserved/reservedtest"
 )
 
 // unused charges reservations for which nothing is lacking.
 func (w *world) unused(tb testing.TB) *reserved.Service {
 	tb.Helper()
-	if _, err := price.New(w.db, 0).Set(tb.Context(), price.Offer{
-		SKU: h200, Meter: price.Reserved, Currency: "USD", Minor: 100,
-	}); err != nil {
-		tb.Fatal(err)
-	}
-	return reserved.New(reserved.Config{
-		DB: w.db, Every: time.Hour, Clock: w.time,
-		Kept: func(ctx context.Context, _ string) (map[id.Reservation]int64, error) {
-			rows, err := w.db.Query(ctx, `SELECT reservation_id FROM reservation_terms`)
-			if err != nil {
-				return nil, err
-			}
-			all, err := pgx.CollectRows(rows, pgx.RowTo[id.Reservation])
-			out := map[id.Reservation]int64{}
-			for _, r := range all {
-				out[r] = 100
-			}
-			return out, err
-		},
-	})
+	reservedtest.Price(tb, w.db, 100)
+	return reserved.New(reserved.Config{DB: w.db, Every: time.Hour, Clock: w.time, Kept: reservedtest.Enough(w.db)})
 }
 
 // reserve keeps nodes for all of the tenant, for 8.00 an hour each that is not used.
 func (w *world) reserve(tb testing.TB, charges *reserved.Service, nodes int32, from time.Time) (id.Reservation, error) {
 	tb.Helper()
-	of := id.New[id.Reservation]()
-	return of, w.db.InTx(tb.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		terms, err := w.accounts.OfferReserved(ctx, tx, account.Rented{Org: w.org, SKU: h200, GPUs: 8})
-		if err == nil {
-			err = w.balances.Admit(ctx, tx, terms, nodes)
-		}
-		if err == nil {
-			_, err = charges.Begin(ctx, tx, w.org, h200)
-		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `INSERT INTO reservations (id, org_id, sku_id, nodes, starts_at, ends_at, created_by)
-				VALUES ($1, $2, $3, $4, $5, $6, '')`, of, w.org, h200, nodes, from, from.Add(1000*time.Hour))
-		}
-		if err == nil {
-			err = charges.Freeze(ctx, tx, reserved.Reservation{
-				ID: of, Nodes: nodes, StartsAt: from, EndsAt: from.Add(1000 * time.Hour),
-			}, terms)
-		}
-		return err
+	return reservedtest.Reserve(tb.Context(), w.db, w.accounts, charges, reservedtest.Plan{
+		Org: w.org, Nodes: nodes, From: from, To: from.Add(1000 * time.Hour), Admit: w.balances.Admit,
 	})
 }
 

@@ -1,41 +1,23 @@
 package budget_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/fleet/price"
-	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/reserved"
+	"gpuaas/controlplane/internal/money/reserved/reservedtest"
 )
 
 // reserve keeps nodes for the project, or for all of the tenant, for 8.00 an hour each that
 // is not used.
 func (w *world) reserve(
 	tb testing.TB, charges *reserved.Service, project id.Project, nodes int32, lasts time.Duration,
-) error {
+) (id.Reservation, error) {
 	tb.Helper()
-	of := id.New[id.Reservation]()
-	return w.db.InTx(tb.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		terms, err := w.accounts.OfferReserved(ctx, tx, account.Rented{Org: w.org, Project: project, SKU: h200, GPUs: 8})
-		if err == nil {
-			err = w.budgets.Admit(ctx, tx, terms, nodes)
-		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `INSERT INTO reservations (id, org_id, project_id, sku_id, nodes, starts_at, ends_at, created_by)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, '')`, of, w.org, project, h200, nodes, w.time(), w.time().Add(lasts))
-		}
-		if err == nil {
-			err = charges.Freeze(ctx, tx, reserved.Reservation{
-				ID: of, Nodes: nodes, StartsAt: w.time(), EndsAt: w.time().Add(lasts),
-			}, terms)
-		}
-		return err
+	return reservedtest.Reserve(tb.Context(), w.db, w.accounts, charges, reservedtest.Plan{
+		Org: w.org, Project: project, Nodes: nodes, From: w.time(), To: w.time().Add(lasts), Admit: w.budgets.Admit,
 	})
 }
 
@@ -43,27 +25,17 @@ func (w *world) reserve(
 // after; what is reserved for all of the tenant is in none.
 func TestReservationsOfAProjectAreInItsBudget(t *testing.T) {
 	w := newWorld(t)
-	if _, err := price.New(w.db, 0).Set(t.Context(), price.Offer{
-		SKU: h200, Meter: price.Reserved, Currency: "USD", Minor: 100,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	var kept id.Reservation
-	charges := reserved.New(reserved.Config{
-		DB: w.db, Every: time.Hour, Clock: w.time,
-		Kept: func(ctx context.Context, _ string) (map[id.Reservation]int64, error) {
-			err := w.db.QueryRow(ctx, `SELECT reservation_id FROM reservation_terms WHERE project_id IS NOT NULL`).Scan(&kept)
-			return map[id.Reservation]int64{kept: 2}, err
-		},
-	})
+	reservedtest.Price(t, w.db, 100)
+	charges := reserved.New(reserved.Config{DB: w.db, Every: time.Hour, Clock: w.time, Kept: reservedtest.Enough(w.db)})
 	w.set(t, 100_00, true)
-	if err := w.reserve(t, charges, w.project, 20, time.Hour); fault.CodeOf(err) != "budget_exceeded" {
+	if _, err := w.reserve(t, charges, w.project, 20, time.Hour); fault.CodeOf(err) != "budget_exceeded" {
 		t.Fatalf("more than the budget is reserved: %v", err)
 	}
-	if err := w.reserve(t, charges, id.Project{}, 20, 10*time.Hour); err != nil {
+	if _, err := w.reserve(t, charges, id.Project{}, 20, 10*time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.reserve(t, charges, w.project, 2, 5*time.Hour); err != nil {
+	kept, err := w.reserve(t, charges, w.project, 2, 5*time.Hour)
+	if err != nil {
 		t.Fatal(err)
 	}
 	holds := func(when string, spent, forecast int64) {

@@ -12,6 +12,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/money/reserved"
+	"gpuaas/controlplane/internal/money/reserved/reservedtest"
 )
 
 // Any interleaving of reservations, cancellations, rents, releases, cleanings, shortages
@@ -166,7 +167,7 @@ func (s *storm) judge() {
 	run := s.running(now)
 	of := make([]reserved.Holding, len(run))
 	for i, x := range run {
-		of[i] = reserved.Holding{Nodes: int64(x.nodes), Unused: s.unused(x, now), Kept: 10_000}
+		of[i] = reserved.Holding{Nodes: int64(x.nodes), Unused: s.unused(x, now), Kept: reservedtest.Plenty}
 		if n, said := s.kept[x.id]; said {
 			of[i].Kept = n
 		}

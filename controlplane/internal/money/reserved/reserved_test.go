@@ -3,6 +3,7 @@ package reserved_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -16,11 +17,12 @@ import (
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/reserved"
+	"gpuaas/controlplane/internal/money/reserved/reservedtest"
 	"gpuaas/testkit"
 )
 
 const (
-	h200     = "h200-sxm-baremetal-8g"
+	h200     = reservedtest.SKU
 	unitHour = 100 // minor units of a GPU that is reserved and not used
 	gpus     = 8
 	nodeHour = unitHour * gpus
@@ -48,11 +50,7 @@ func newWorld(tb testing.TB) *world {
 	w.accounts, w.reserved = account.New(w.db, false), w.replica()
 	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
 		VALUES ($1, 'active', 'n', 'n', $2, 8, 'eu', 'manual')`, w.node, h200)
-	if _, err := price.New(w.db, 0).Set(tb.Context(), price.Offer{
-		SKU: h200, Meter: price.Reserved, Currency: "USD", Minor: unitHour,
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	reservedtest.Price(tb, w.db, unitHour)
 	w.settle(tb, "acme")
 	return w
 }
@@ -76,21 +74,13 @@ func (w *world) time() time.Time { return w.now.Truncate(time.Microsecond) }
 func (w *world) replica() *reserved.Service {
 	return reserved.New(reserved.Config{
 		DB: w.db, Every: time.Hour, Clock: w.time,
-		Kept: func(ctx context.Context, _ string) (map[id.Reservation]int64, error) {
-			rows, err := w.db.Query(ctx, `SELECT reservation_id FROM reservation_terms`)
-			if err != nil {
-				return nil, err
+		Kept: func(ctx context.Context, sku string) (map[id.Reservation]int64, error) {
+			out, err := reservedtest.Enough(w.db)(ctx, sku)
+			if w.blind != nil {
+				return nil, errors.Join(err, w.blind)
 			}
-			all, err := pgx.CollectRows(rows, pgx.RowTo[id.Reservation])
-			out := map[id.Reservation]int64{}
-			for _, r := range all {
-				if out[r] = 10_000; w.blind == nil {
-					if n, said := w.kept[r]; said {
-						out[r] = n
-					}
-				}
-			}
-			return out, errors.Join(err, w.blind)
+			maps.Copy(out, w.kept)
+			return out, err
 		},
 	})
 }
@@ -122,26 +112,10 @@ type plan struct {
 
 func (w *world) reserve(tb testing.TB, p plan) id.Reservation {
 	tb.Helper()
-	of := id.New[id.Reservation]()
-	if err := w.db.InTx(tb.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		terms, err := w.accounts.OfferReserved(ctx, tx, account.Rented{Org: w.org, Project: p.project, SKU: h200, GPUs: gpus})
-		if err != nil {
-			return err
-		}
-		if _, err := w.reserved.Begin(ctx, tx, w.org, h200); err != nil {
-			return err
-		}
-		if _, err = tx.Exec(ctx, `INSERT INTO reservations (id, org_id, project_id, sku_id, nodes, region_code, starts_at, ends_at, created_by)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '')`, of, w.org, p.project, h200, p.nodes, p.region, p.from, p.from.Add(p.lasts)); err != nil {
-			return err
-		}
-		if p.free {
-			return nil
-		}
-		return w.reserved.Freeze(ctx, tx, reserved.Reservation{
-			ID: of, Region: p.region, Nodes: p.nodes, StartsAt: p.from, EndsAt: p.from.Add(p.lasts),
-		}, terms)
-	}); err != nil {
+	of, err := reservedtest.Reserve(tb.Context(), w.db, w.accounts, w.reserved, reservedtest.Plan{
+		Org: w.org, Project: p.project, Region: p.region, Nodes: p.nodes, From: p.from, To: p.from.Add(p.lasts), Free: p.free,
+	})
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return of

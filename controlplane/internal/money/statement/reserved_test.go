@@ -1,45 +1,25 @@
 package statement_test
 
 import (
-	"context"
 	"math/big"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/fleet/price"
-	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/reserved"
+	"gpuaas/controlplane/internal/money/reserved/reservedtest"
 	"gpuaas/controlplane/internal/money/statement"
 )
 
 // unused charges reservations, of which nothing is lacking.
 func (w *world) unused(tb testing.TB) *reserved.Service {
 	tb.Helper()
-	if _, err := price.New(w.db, 0).Set(tb.Context(), price.Offer{
-		SKU: h200, Meter: price.Reserved, Currency: "USD", Minor: 111,
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	reservedtest.Price(tb, w.db, 111)
 	return reserved.New(reserved.Config{
-		DB: w.db, Every: time.Hour, Clock: func() time.Time { return w.now },
-		Kept: func(ctx context.Context, _ string) (map[id.Reservation]int64, error) {
-			rows, err := w.db.Query(ctx, `SELECT reservation_id FROM reservation_terms`)
-			if err != nil {
-				return nil, err
-			}
-			all, err := pgx.CollectRows(rows, pgx.RowTo[id.Reservation])
-			out := map[id.Reservation]int64{}
-			for _, r := range all {
-				out[r] = 100
-			}
-			return out, err
-		},
+		DB: w.db, Every: time.Hour, Clock: func() time.Time { return w.now }, Kept: reservedtest.Enough(w.db),
 	})
 }
 
@@ -47,18 +27,10 @@ func (w *world) reserve(
 	tb testing.TB, charges *reserved.Service, project id.Project, nodes int32, from, to time.Time,
 ) id.Reservation {
 	tb.Helper()
-	of := id.New[id.Reservation]()
-	if err := w.db.InTx(tb.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		terms, err := w.accounts.OfferReserved(ctx, tx, account.Rented{Org: w.org, Project: project, SKU: h200, GPUs: 8})
-		if err == nil {
-			_, err = tx.Exec(ctx, `INSERT INTO reservations (id, org_id, project_id, sku_id, nodes, starts_at, ends_at, created_by)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, '')`, of, w.org, project, h200, nodes, from, to)
-		}
-		if err == nil {
-			err = charges.Freeze(ctx, tx, reserved.Reservation{ID: of, Nodes: nodes, StartsAt: from, EndsAt: to}, terms)
-		}
-		return err
-	}); err != nil {
+	of, err := reservedtest.Reserve(tb.Context(), w.db, w.accounts, charges, reservedtest.Plan{
+		Org: w.org, Project: project, Nodes: nodes, From: from, To: to,
+	})
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return of
