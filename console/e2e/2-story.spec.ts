@@ -129,6 +129,35 @@ test('the table of nodes is used with the keyboard, and a node tells its story',
   }
 })
 
+test('filters are folded, and a telephone shows nodes on its first screen', async () => {
+  await goTo('Nodes')
+  const chip = main().getByRole('button', { name: 'Remove filter State: offline' })
+  await main().getByRole('button', { name: 'Filters' }).click()
+  await main().getByLabel('State', { exact: true }).selectOption('offline')
+  await expect(main().getByRole('heading', { name: 'No node matches these filters' })).toBeVisible()
+  await chip.click()
+  await expect(chip).toHaveCount(0)
+  await expect(row('gpu-00001')).toBeVisible()
+  await main().getByLabel('State', { exact: true }).selectOption('active')
+  await main().getByLabel('Search').fill('gpu-0001')
+  await expect(main().getByRole('button', { name: 'Remove filter Search: gpu-0001' })).toBeVisible()
+  await expect(row('gpu-00001')).toHaveCount(0)
+  await main().getByRole('button', { name: 'Clear all' }).click()
+  await expect(main().getByRole('button', { name: /^Remove filter/ })).toHaveCount(0)
+  await main().getByRole('button', { name: 'Filters' }).click()
+  await expect(main().getByLabel('State', { exact: true })).toBeHidden()
+
+  const before = page.viewportSize() ?? { width: 0, height: 0 }
+  const telephone = { width: 400, height: 800 }
+  await page.setViewportSize(telephone)
+  await page.reload()
+  const first = page.getByRole('grid').getByRole('row').nth(1)
+  await expect(first).toContainText('gpu-00001')
+  const at = await first.boundingBox()
+  expect((at?.y ?? Infinity) + (at?.height ?? 0)).toBeLessThan(telephone.height)
+  await page.setViewportSize(before)
+})
+
 test('anything is found by its name from anywhere, and what is not there is said not to be', async () => {
   await goTo('Overview')
   const box = page.getByRole('combobox', { name: 'Search' })

@@ -6,12 +6,12 @@ import { api, got } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { Empty, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
+import { chips, Filters } from '../../ui/filters'
 import { SelectField } from '../../ui/form'
 import { Table, type Column } from '../../ui/table'
 import { Elapsed, When } from '../../ui/time'
 import { Outdated, outdatedOf } from '../job/Outdated'
 import { useNodeNames } from './nodeNames'
-import { OnlyOfNode } from './OnlyOfNode'
 import { titled, type Task } from './task'
 
 const statuses = enums['list-all-node-tasks.status']
@@ -28,6 +28,7 @@ export default function Tasks() {
   const nameOf = useNodeNames()
   const types = useQuery(typesQuery)
   const titles = new Map(types.data?.items.map((t) => [t.type, titled(t.title)]))
+  const typeOptions = [...titles].map(([value, label]) => ({ value, label: `${label} (${value})` }))
   const { node, type } = search
   const status = statuses.find((s) => s === search.status)
   const pages = usePages(
@@ -41,11 +42,16 @@ export default function Tasks() {
   const filtered = [node, status, type].some(Boolean)
   return (
     <Page title="Tasks" lead="What nodes were asked to do: signed here, fetched by the agent of the node, carried out and reported back.">
-      <div className="grid grid-cols-2 items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
-        <SelectField label="Status" value={status ?? ''} onChange={(s) => change({ status: s })} options={[{ value: '', label: 'all' }, ...statuses]} />
-        <SelectField label="Type" value={type ?? ''} onChange={(t) => change({ type: t })} options={[{ value: '', label: 'all' }, ...[...titles].map(([value, label]) => ({ value, label: `${label} (${value})` }))]} />
-        {node && <OnlyOfNode node={node} onAll={() => change({ node: undefined })} />}
-      </div>
+      <Filters
+        active={chips(search, change, [{ key: 'status', label: 'Status', options: [...statuses] }, { key: 'type', label: 'Type', options: typeOptions }, { key: 'node', label: 'Node', options: node ? [{ value: node, label: nameOf(node) }] : [] }])}
+        onClearAll={() => change({ status: undefined, type: undefined, node: undefined })}
+        more={
+          <>
+            <SelectField label="Status" value={status ?? ''} onChange={(s) => change({ status: s })} options={[{ value: '', label: 'all' }, ...statuses]} />
+            <SelectField label="Type" value={type ?? ''} onChange={(t) => change({ type: t })} options={[{ value: '', label: 'all' }, ...typeOptions]} />
+          </>
+        }
+      />
       <Outdated of={outdatedOf(pages)} />
       {pages.loading ? (
         <Loading what="tasks" />

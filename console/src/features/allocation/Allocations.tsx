@@ -5,6 +5,7 @@ import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { useMay, useMe } from '../../app/session'
 import { Button, Empty, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
+import { chips, Filters } from '../../ui/filters'
 import { SelectField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
@@ -22,6 +23,8 @@ import { Requests } from './Waiting'
 const everybody = 'all'
 // What a project has comes first; what it had is a choice away.
 const now = 'now'
+
+const statusOptions = [{ value: now, label: 'current' }, { value: 'all', label: 'all, including ended' }, ...states.map((s) => ({ value: s, label: words(s) }))]
 
 /** wanted is the states that a filter asks for; undefined is all of them. */
 const wanted = (filter: string | undefined) => (filter === 'all' ? undefined : states.filter((s) => (filter && filter !== now ? s === filter : current.includes(s))))
@@ -60,7 +63,11 @@ export default function Allocations() {
       {!chosen && !seesAll && <Empty title="You are in no project yet">Ask an administrator of a tenant or project for a role. They may ask for your id: it is on the page Access.</Empty>}
       {(chosen ?? seesAll) && (
         <>
-          <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
+          <Filters
+            active={chips(search, change, [{ key: 'status', label: 'Status', options: statusOptions }])}
+            onClearAll={() => change({ status: undefined })}
+            more={<SelectField label="Status" value={search.status ?? now} onChange={(status) => change({ status: status === now ? undefined : status })} options={statusOptions} />}
+          >
             {(projects.length > 1 || (seesAll && projects.length > 0)) && (
               <SelectField
                 label="Project"
@@ -69,8 +76,7 @@ export default function Allocations() {
                 options={[...(seesAll ? [{ value: everybody, label: 'all projects of all tenants' }] : []), ...projects.map((p) => ({ value: p.project_id, label: p.name }))]}
               />
             )}
-            <SelectField label="Status" value={search.status ?? now} onChange={(status) => change({ status: status === now ? undefined : status })} options={[{ value: now, label: 'current' }, { value: 'all', label: 'all, including ended' }, ...states.map((s) => ({ value: s, label: words(s) }))]} />
-          </div>
+          </Filters>
           <Requests key={`waiting ${chosen?.project_id ?? everybody}`} project={chosen} />
           <List key={chosen?.project_id ?? everybody} project={chosen} filter={search.status} onAsk={ask} />
         </>

@@ -3,13 +3,14 @@ import { useCallback, useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
-import { Badge, Button, Code, Empty, Facts, Loading, Page, State, TextLink } from '../../ui/basics'
+import { Badge, Code, Empty, Facts, Loading, Page, State, TextLink } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { SelectField, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { exact, When } from '../../ui/time'
 import { words } from '../../ui/tone'
+import { chips, Filters } from '../../ui/filters'
 import { FilterText } from '../../ui/filtertext'
 import { toMoment } from './moment'
 import { about, kindsOf, whose } from './whose'
@@ -22,7 +23,7 @@ const none = Object.fromEntries(filters.map((f) => [f, undefined]))
 
 /** AuditLog is who did what to what, and who was refused. */
 export default function AuditLog() {
-  const [search, change] = useSearchState()
+  const [search] = useSearchState()
   const [opened, setOpened] = useState<Entry>()
   const { action, actor, actor_id, target, target_kind, target_id, correlation_id } = search
   const actor_kinds = kindsOf(search)
@@ -35,12 +36,8 @@ export default function AuditLog() {
   )
   const filtered = filters.some((f) => search[f])
   return (
-    <Page
-      title="Audit log"
-      lead="Who did what to what, and who was refused."
-      actions={filtered && <Button onClick={() => change(none)}>Clear all filters</Button>}
-    >
-      <Filters rows={pages.rows} />
+    <Page title="Audit log" lead="Who did what to what, and who was refused.">
+      <AuditFilters rows={pages.rows} />
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="entries" />}
       {!pages.loading && !(pages.error && pages.rows.length === 0) && (
@@ -68,20 +65,42 @@ export default function AuditLog() {
   )
 }
 
-function Filters({ rows }: { rows: Entry[] }) {
+const outcomes = [{ value: '', label: 'all' }, ...results]
+
+function AuditFilters({ rows }: { rows: Entry[] }) {
   const [search, change] = useSearchState()
   const seen = (of: (e: Entry) => string) => [...new Set(rows.map(of))].sort()
+  const active = chips(search, change, [
+    { key: 'by', label: 'Done by', options: whose },
+    { key: 'actor', label: 'Who' },
+    { key: 'actor_id', label: 'Who (id)' },
+    { key: 'target', label: 'On what' },
+    { key: 'target_kind', label: 'Kind' },
+    { key: 'target_id', label: 'On what (id)' },
+    { key: 'action', label: 'Action' },
+    { key: 'result', label: 'Result', options: outcomes },
+    { key: 'correlation_id', label: 'Correlation id' },
+    { key: 'since', label: 'At or after' },
+    { key: 'until', label: 'Before' },
+  ])
   return (
-    <div className="grid grid-cols-2 items-start gap-3 lg:grid-cols-4">
-      <SelectField label="Done by" value={search.by ?? (about(search) ? 'all' : '')} onChange={(by) => change({ by: by || (about(search) ? 'people' : undefined) })} options={whose} />
-      <Filter name="actor" label="Who" placeholder="name or id" list={seen((e) => e.actor_name)} />
+    <Filters
+      active={active}
+      onClearAll={() => change(none)}
+      more={
+        <>
+          <SelectField label="Done by" value={search.by ?? (about(search) ? 'all' : '')} onChange={(by) => change({ by: by || (about(search) ? 'people' : undefined) })} options={whose} />
+          <Filter name="actor" label="Who" placeholder="name or id" list={seen((e) => e.actor_name)} />
+          <Filter name="action" label="Action" placeholder="node.quarantine" list={seen((e) => e.action)} />
+          <SelectField label="Result" value={search.result ?? ''} onChange={(result) => change({ result })} options={outcomes} />
+          <TextField label="At or after" type="datetime-local" value={search.since ?? ''} onChange={(since) => change({ since })} />
+          <TextField label="Before" type="datetime-local" value={search.until ?? ''} onChange={(until) => change({ until })} />
+          <Filter name="correlation_id" label="Correlation id" />
+        </>
+      }
+    >
       <Filter name="target" label="On what" placeholder="host name, tenant, person or id" />
-      <Filter name="action" label="Action" placeholder="node.quarantine" list={seen((e) => e.action)} />
-      <SelectField label="Result" value={search.result ?? ''} onChange={(result) => change({ result })} options={[{ value: '', label: 'all' }, ...results]} />
-      <Filter name="correlation_id" label="Correlation id" />
-      <TextField label="At or after" type="datetime-local" value={search.since ?? ''} onChange={(since) => change({ since })} />
-      <TextField label="Before" type="datetime-local" value={search.until ?? ''} onChange={(until) => change({ until })} />
-    </div>
+    </Filters>
   )
 }
 

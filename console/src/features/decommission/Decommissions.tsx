@@ -4,7 +4,6 @@ import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Button, Empty, LinkButton, Loading, Page } from '../../ui/basics'
-import { SelectField } from '../../ui/form'
 import { words } from '../../ui/tone'
 import { batchColumns, jobColumns, JobFilters, JobLists } from '../job/JobLists'
 import { useSiteName } from '../job/lookups'
@@ -88,10 +87,15 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
       ]}
       otherwise="Choose another mode, status or site, or type less of the name."
     >
-      <JobFilters kind={turnover} search={search} setSearch={setSearch}>
-        <SelectField label="Mode" value={search.mode ?? ''} onChange={(mode) => setSearch({ mode })} options={[{ value: '', label: 'Any mode' }, ...modes.map((m) => ({ value: m, label: modeWords(m).title }))]} />
-        <SelectField label="Outcome" value={search.outcome ?? ''} onChange={(outcome) => setSearch({ outcome })} options={[{ value: '', label: 'Any outcome' }, ...outcomes.map((o) => ({ value: o, label: words(o) }))]} />
-      </JobFilters>
+      <JobFilters
+        kind={turnover}
+        search={search}
+        setSearch={setSearch}
+        choices={[
+          { key: 'mode', label: 'Mode', options: [{ value: '', label: 'Any mode' }, ...modes.map((m) => ({ value: m, label: modeWords(m).title }))] },
+          { key: 'outcome', label: 'Outcome', options: [{ value: '', label: 'Any outcome' }, ...outcomes.map((o) => ({ value: o, label: words(o) }))] },
+        ]}
+      />
       {search.node && (
         <p className="text-sm">
           Showing one node only. <Button look="quiet" onClick={() => setSearch({ node: '' })}>Show all</Button>

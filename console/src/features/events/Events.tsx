@@ -6,6 +6,7 @@ import { Dialog } from '../../ui/dialog'
 import { Table, type Column } from '../../ui/table'
 import { Elapsed, When, exact } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
+import { chips, Filters } from '../../ui/filters'
 import { FilterText } from '../../ui/filtertext'
 import { about, families, gist, leadsTo } from './feed'
 
@@ -43,9 +44,9 @@ export default function Events() {
           )}
         </Note>
       )}
-      <div className="grid gap-3 sm:grid-cols-2 lg:grid-cols-4">
+      <Filters active={chips(search, change, [{ key: 'type', label: 'Type' }])} onClearAll={() => change({ type: undefined })}>
         <FilterText label="Type begins with" value={search.type ?? ''} onChange={ofType} placeholder="node.onboarding." list={families(shown.map((e) => e.envelope.event_type))} />
-      </div>
+      </Filters>
       <Table
         label="Events"
         columns={columns}

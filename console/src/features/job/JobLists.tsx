@@ -2,6 +2,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useCallback, type ReactNode } from 'react'
 import type { usePages } from '../../api/pages'
 import { Badge, Empty, State, TextLink } from '../../ui/basics'
+import { chips, Filters } from '../../ui/filters'
 import { FilterText } from '../../ui/filtertext'
 import { SelectField } from '../../ui/form'
 import { Table, type Column } from '../../ui/table'
@@ -17,17 +18,23 @@ import { StageBar } from './StageBar'
 
 type Search = Record<string, string | undefined>
 
-/** JobFilters chooses among jobs by name, status and site; its kind may have a filter more. */
-export function JobFilters({ kind, search, setSearch, children }: { kind: Kind; search: Search; setSearch: (patch: Search) => void; children?: ReactNode }) {
+type Choice = { key: string; label: string; options: { value: string; label: string }[] }
+
+/** JobFilters chooses among jobs by name, status and site; its kind may have more choices. */
+export function JobFilters({ kind, search, setSearch, choices = [] }: { kind: Kind; search: Search; setSearch: (patch: Search) => void; choices?: Choice[] }) {
   const { sites } = useSites()
   const find = useCallback((hostname: string) => setSearch({ hostname }), [setSearch])
+  const all: Choice[] = [...choices, { key: 'status', label: 'Status', options: statusChoices }, { key: 'site', label: 'Site', options: [{ value: '', label: 'Any site' }, ...sites.map((s) => ({ value: s.site_id, label: s.name }))] }]
   return (
-    <div className={`grid gap-3 ${children ? 'sm:grid-cols-3 lg:grid-cols-5 lg:max-w-5xl' : 'sm:grid-cols-3 lg:max-w-3xl'}`}>
+    <Filters
+      active={chips(search, setSearch, [{ key: 'hostname', label: kind.unit }, ...all])}
+      onClearAll={() => setSearch(Object.fromEntries(['hostname', ...all.map((c) => c.key)].map((k) => [k, undefined])))}
+      more={all.map((c) => (
+        <SelectField key={c.key} label={c.label} value={search[c.key] ?? ''} onChange={(v) => setSearch({ [c.key]: v })} options={c.options} />
+      ))}
+    >
       <FilterText label={kind.unit} placeholder="start of the name" value={search.hostname ?? ''} onChange={find} />
-      {children}
-      <SelectField label="Status" value={search.status ?? ''} onChange={(status) => setSearch({ status })} options={statusChoices} />
-      <SelectField label="Site" value={search.site ?? ''} onChange={(site) => setSearch({ site })} options={[{ value: '', label: 'Any site' }, ...sites.map((s) => ({ value: s.site_id, label: s.name }))]} />
-    </div>
+    </Filters>
   )
 }
 

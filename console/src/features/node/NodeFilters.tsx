@@ -1,8 +1,10 @@
 import { useCallback } from 'react'
-import { Button, Stat } from '../../ui/basics'
+import { Stat } from '../../ui/basics'
+import { chips, Filters } from '../../ui/filters'
 import { FilterText } from '../../ui/filtertext'
 import { SelectField } from '../../ui/form'
-import { agentCards, agentFilters, countOf, filters, groups, narrowed, statusesOf, toggled, type Summary } from './filters'
+import { words } from '../../ui/tone'
+import { agentCards, agentFilters, countOf, filters, groups, statusesOf, toggled, type Summary } from './filters'
 
 type Address = Record<string, string | undefined>
 type Change = (patch: Address) => void
@@ -11,7 +13,7 @@ type Change = (patch: Address) => void
 export function NodeCards({ summary, agents, address, change }: { summary: Summary; agents: Summary['agents']; address: Address; change: Change }) {
   const now = statusesOf(address)
   return (
-    <div className="flex flex-wrap gap-2">
+    <div className="flex gap-2 overflow-x-auto p-0.5 sm:flex-wrap">
       <Stat label="All states" value={summary.total.toLocaleString()} selected={now.length === 0} onSelect={() => change({ status: undefined })} />
       {groups.map((g) => {
         const n = countOf(summary, g.states)
@@ -27,7 +29,6 @@ export function NodeCards({ summary, agents, address, change }: { summary: Summa
 }
 
 const drifts = [
-  { value: '', label: 'Any drift' },
   { value: 'in_sync', label: 'Current' },
   { value: 'version_drift', label: 'Outdated or unknown build' },
   { value: 'config_drift', label: 'Config drift' },
@@ -43,31 +44,42 @@ export function NodeFilters({ all, address, change }: { all?: Summary; address: 
   const version = useCallback((v: string) => change({ agent_version: v }), [change])
   const chosen = statusesOf(address)
   const status = chosen.length > 1 ? chosen.join(',') : (chosen[0] ?? '')
-  const several = chosen.length > 1 ? [{ value: status, label: chosen.map((s) => s.replaceAll('_', ' ')).join(', ') }] : []
+  const several = chosen.length > 1 ? [{ value: status, label: chosen.map(words).join(', ') }] : []
+  const choices: Choice[] = [
+    { key: 'status', label: 'State', any: 'Any state', options: [...several, ...states] },
+    { key: 'sku', label: 'SKU', any: 'Any SKU', options: listed(all?.skus.map((s) => s.sku), address.sku) },
+    { key: 'region_code', label: 'Region', any: 'Any region', options: listed(all?.regions.map((r) => r.region_code), address.region_code) },
+    { key: 'site_id', label: 'Site', any: 'Any site', options: (all?.sites ?? []).map((s) => ({ value: s.site_id, label: s.name })) },
+    { key: 'agent', label: 'Agent', any: 'Any agent', options: agentCards.map((c) => ({ value: c.agent, label: c.label })) },
+    { key: 'drift_state', label: 'Agent drift', any: 'Any drift', options: drifts },
+    { key: 'agent_channel', label: 'Agent channel', any: 'Any channel', options: ['stable', 'candidate', 'pinned', 'unassigned'] },
+    { key: 'schedulable', label: 'Scheduling', any: 'Any', options: either('schedulable', 'not schedulable') },
+    { key: 'held', label: 'Hold', any: 'Any', options: either('held', 'not held') },
+    { key: 'tainted', label: 'Taint', any: 'Any', options: either('tainted', 'not tainted') },
+  ]
+  const asked: Address = { ...address, status }
   return (
-    <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 lg:grid-cols-6">
-      <FilterText label="Search" placeholder="hostname, host or id" value={address.q ?? ''} onChange={search} />
-      <SelectField label="State" value={status} onChange={(v) => change({ status: v })} options={[{ value: '', label: 'Any state' }, ...several, ...states]} />
-      <SelectField label="SKU" value={address.sku ?? ''} onChange={(sku) => change({ sku })} options={[{ value: '', label: 'Any SKU' }, ...listed(all?.skus.map((s) => s.sku), address.sku)]} />
-      <SelectField label="Region" value={address.region_code ?? ''} onChange={(v) => change({ region_code: v })} options={[{ value: '', label: 'Any region' }, ...listed(all?.regions.map((r) => r.region_code), address.region_code)]} />
-      <SelectField label="Site" value={address.site_id ?? ''} onChange={(v) => change({ site_id: v })} options={[{ value: '', label: 'Any site' }, ...(all?.sites ?? []).map((s) => ({ value: s.site_id, label: s.name }))]} />
-      <SelectField label="Agent" value={address.agent ?? ''} onChange={(v) => change({ agent: v })} options={[{ value: '', label: 'Any agent' }, ...agentCards.map((c) => ({ value: c.agent, label: c.label }))]} />
-      <SelectField label="Agent drift" value={address.drift_state ?? ''} onChange={(v) => change({ drift_state: v })} options={drifts} />
-      <FilterText label="Agent version" placeholder="any" value={address.agent_version ?? ''} onChange={version} />
-      <SelectField label="Agent channel" value={address.agent_channel ?? ''} onChange={(v) => change({ agent_channel: v })} options={[{ value: '', label: 'Any channel' }, 'stable', 'candidate', 'pinned', 'unassigned']} />
-      <SelectField label="Scheduling" value={address.schedulable ?? ''} onChange={(v) => change({ schedulable: v })} options={either('schedulable', 'not schedulable')} />
-      <SelectField label="Hold" value={address.held ?? ''} onChange={(v) => change({ held: v })} options={either('held', 'not held')} />
-      <SelectField label="Taint" value={address.tainted ?? ''} onChange={(v) => change({ tainted: v })} options={either('tainted', 'not tainted')} />
-      <Button className="self-end" disabled={!narrowed(address)} onClick={() => change(Object.fromEntries([...filters, ...agentFilters].map((k) => [k, undefined])))}>
-        Clear
-      </Button>
-    </div>
+    <Filters
+      active={chips(asked, change, [{ key: 'q', label: 'Search' }, ...choices, { key: 'agent_version', label: 'Agent version' }])}
+      onClearAll={() => change(Object.fromEntries([...filters, ...agentFilters].map((k) => [k, undefined])))}
+      more={
+        <>
+          {choices.map(({ key, label, any, options }) => (
+            <SelectField key={key} label={label} value={asked[key] ?? ''} onChange={(v) => change({ [key]: v })} options={[{ value: '', label: any }, ...options]} />
+          ))}
+          <FilterText label="Agent version" placeholder="any" value={address.agent_version ?? ''} onChange={version} />
+        </>
+      }
+    >
+      <FilterText label="Search" placeholder="name, id, address, serial or MAC" value={address.q ?? ''} onChange={search} />
+    </Filters>
   )
 }
 
+type Choice = { key: string; label: string; any: string; options: (string | { value: string; label: string })[] }
+
 function either(yes: string, no: string): { value: string; label: string }[] {
   return [
-    { value: '', label: 'Any' },
     { value: 'true', label: yes },
     { value: 'false', label: no },
   ]

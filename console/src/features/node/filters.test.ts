@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { statesOf } from '../../api/states'
-import { agentCards, askedFor, capacityCards, countedBy, filters, groups, groupsOf, narrowed, statusesOf, toggled, totalOf, turnoverOf, type Summary } from './filters'
+import { agentCards, askedFor, capacityCards, countedBy, filters, groups, groupsOf, statusesOf, toggled, totalOf, turnoverOf, type Summary } from './filters'
 
 const summary = {
   total: 100,
@@ -23,7 +23,6 @@ describe('askedFor', () => {
 describe('cards', () => {
   it.each([...agentCards.map((c) => ({ agent: c.agent })), ...capacityCards.map((c) => ({ [c.counted]: 'true' }))])('lead to the nodes that they count: %o', (search) => {
     expect(askedFor(search)).toEqual({ ...search, sort: 'hostname', order: 'asc' })
-    expect(narrowed(search)).toBe(true)
   })
 
   it('count by what the table is narrowed by', () => {

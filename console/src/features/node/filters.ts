@@ -61,11 +61,6 @@ const channels = enums['list-nodes.agent_channel']
 /** byAgent says whether the address narrows by what only the table knows. */
 export const byAgent = (address: Address) => agentFilters.some((k) => address[k])
 
-/** narrowed says whether the address narrows. */
-export function narrowed(address: Address): boolean {
-  return filters.some((k) => address[k]) || byAgent(address)
-}
-
 /** statusesOf are the states that the address asks for; what is no state is passed over. */
 export function statusesOf(address: Address): Status[] {
   return (address.status ?? '').split(',').filter((s): s is Status => states.includes(s))
