@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,5 +190,34 @@ func TestEventsEndWithCtrlC(t *testing.T) {
 	}
 	if calls := f.received(); len(calls) != 2 || calls[1].header.Get("Last-Event-ID") != "42" {
 		t.Error(calls)
+	}
+}
+
+// A wait is seen: on a terminal in a line that makes room for the result, and elsewhere in a line
+// now and then.
+func TestWaitsAreNotSilent(t *testing.T) {
+	for terminal, want := range map[bool]string{
+		true:  "\r\x1b[Jwaiting for the self-check, 0s so far\r\x1b[Jwaiting for the self-check, 20s so far\r\x1b[J",
+		false: "waiting for the self-check, 40s so far\n",
+	} {
+		f := newFakeAPI(t)
+		answers := []http.HandlerFunc{answer(200, running), answer(200, running), answer(200, passed)}
+		if !terminal {
+			answers = slices.Insert(answers, 0, answer(200, running))
+		}
+		f.on("get-self-check", answers...)
+		b := signedIn(t, f)
+		clock := now()
+		b.around.Now = func() time.Time { return clock }
+		b.around.Terminal = func(io.Writer) bool { return terminal }
+		b.around.Wait = func(context.Context, time.Duration) error {
+			clock = clock.Add(20 * time.Second)
+			return nil
+		}
+		got := b.run("self-check", "run", "--wait")
+		if got.exit != failure.OK || !strings.Contains(got.err, want) ||
+			strings.Count(got.err, "so far") != strings.Count(want, "so far") {
+			t.Errorf("on a terminal %v: %+v", terminal, got)
+		}
 	}
 }

@@ -49,7 +49,8 @@ type App struct {
 	}
 	connected *Connection // set once a control plane was chosen; errors name it
 
-	drawn atomic.Int64 // lines of the picture above the cursor
+	drawn   atomic.Int64 // lines of the picture above the cursor
+	pending atomic.Bool  // the cursor is behind a line about a wait
 }
 
 // New begins a run.
@@ -108,6 +109,7 @@ func (a *App) Format() (string, error) {
 
 // Note tells people something beside the output.
 func (a *App) Note(format string, args ...any) {
+	a.Quiet()
 	a.drawn.Store(0)
 	_, _ = fmt.Fprintln(a.Program.Err, output.HarmlessLines(fmt.Sprintf(format, args...))) // it is only beside the output
 }

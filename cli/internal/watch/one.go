@@ -45,7 +45,8 @@ type Awaited[T any] struct {
 // Await reads something until it has ended.
 func Await[T any](s *frame.Session, w Waiting, a Awaited[T]) (last output.Object[T], err error) {
 	deadline := s.Now().Add(w.Timeout)
-	ended := false
+	ended, pending := false, s.Await(a.What)
+	defer s.Quiet()
 	err = One(s, w.Interval,
 		func() (json.RawMessage, error) {
 			if s.Now().After(deadline) {
@@ -58,10 +59,13 @@ func Await[T any](s *frame.Session, w Waiting, a Awaited[T]) (last output.Object
 			if !w.Watch {
 				return nil
 			}
+			s.Quiet()
 			return a.Report(o)
 		},
 		func(v T) bool {
-			ended = a.Ended(v)
+			if ended = a.Ended(v); !ended {
+				pending.GoesOn()
+			}
 			return ended
 		})
 	goesOn := "it goes on; see it with: " + a.SeeIt
