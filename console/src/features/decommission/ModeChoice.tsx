@@ -2,7 +2,7 @@ import { useId } from 'react'
 import type { Schemas } from '../../api/client'
 import { SelectField } from '../../ui/form'
 import { words } from '../../ui/tone'
-import { cleanupWords, eraseWords, modes, modeWords, takesCleanup, takesErase, type Choices, type Mode } from './modes'
+import { cleanupWords, eraseWords, isFinal, modes, modeWords, takesCleanup, takesErase, type Choices, type Mode } from './modes'
 
 type ModeView = Schemas['DecommissionModeView']
 
@@ -19,11 +19,13 @@ export function ModeChoice({ mode, onMode, known, status }: { mode?: Mode; onMod
           const about = known.find((k) => k.mode === m)
           const possible = !status || !about || about.from.includes(status)
           const chosen = m === mode
+          const look = isFinal(m) ? `border-bad ${chosen ? 'bg-bad-soft ring-1 ring-bad' : ''}` : chosen ? 'border-accent bg-accent-soft' : 'border-line'
           return (
-            <label key={m} className={`flex items-start gap-2 rounded-md border px-3 py-2 ${chosen ? 'border-accent bg-accent-soft' : 'border-line'} ${possible ? 'cursor-pointer' : 'opacity-60'}`}>
+            <label key={m} className={`flex items-start gap-2 rounded-md border px-3 py-2 ${look} ${possible ? 'cursor-pointer' : 'opacity-60'}`}>
               <input type="radio" name={name} value={m} checked={chosen} disabled={!possible} onChange={() => onMode(m)} className="mt-1 shrink-0 accent-(--accent)" />
               <span className="min-w-0 text-sm">
-                <span className="font-medium">{modeWords(m).title}</span>
+                <span className={`font-medium ${isFinal(m) ? 'text-bad' : ''}`}>{modeWords(m).title}</span>
+                {isFinal(m) && <span className="text-xs font-medium text-bad"> · cannot be undone</span>}
                 {about && <span className="text-xs text-muted"> · usually {about.usually}</span>}
                 <span className="block text-xs">{modeWords(m).what}</span>
                 {about && chosen && <span className="block text-xs text-muted">Then the node is {about.ends}.</span>}

@@ -48,6 +48,9 @@ export const takesInstall = (mode: Mode) => mode === 'reimage'
 /** takesEnd says whether a mode can end what a tenant has on the node. */
 export const takesEnd = (mode: Mode) => mode !== 'reactivate' && mode !== 'remove' && mode !== 'storage_cleanup'
 
+/** isFinal says whether a mode takes nodes out of the inventory for good. */
+export const isFinal = (mode: Mode) => mode === 'full_decommission'
+
 /** takesErase says whether a mode releases the machine in MAAS, which can erase its disks. */
 export const takesErase = (mode: Mode) => mode === 'reimage' || mode === 'full_decommission'
 
