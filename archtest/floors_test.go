@@ -22,6 +22,7 @@ var sameFloor = map[string][]string{
 
 	"courier":  {"guard"},
 	"registry": {"guard"},
+	"objects":  {"guard"},
 
 	"allocation": {"rentalsettings", "reservation"},
 

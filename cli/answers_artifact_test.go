@@ -21,6 +21,11 @@ const (
 		`"fingerprint":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","algorithm":"ecdsa-p256",` +
 		`"repositories":["registry.example/acme"],"not_before":"2026-03-04T05:06:07Z","not_after":"2027-03-04T05:06:07Z",` +
 		`"created_at":"2026-03-04T05:06:07Z","created_by":"` + userID + `"}`
+	artifactSourceID   = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1a1f3"
+	artifactSourceJSON = `{"source_id":"` + artifactSourceID + `","scope":"tenant","name":"harbor","kind":"registry",` +
+		`"reach":"registry.example/acme","login":"puller","shared":true,"has_secret":true,"version":1,` +
+		`"created_at":"2026-03-04T05:06:07Z","created_by":"` + userID + `","updated_at":"2026-03-04T05:06:07Z","updated_by":"` +
+		userID + `"}`
 	ofTraining = " --project acme/training"
 )
 
@@ -63,6 +68,20 @@ var artifactErrands = []errand{
 	{"artifact-key-list-global", "artifact key list --global"},
 	{"artifact-key-list-nobody", "artifact key list"},
 	{"artifact-key-withdraw", "artifact key withdraw " + artifactKeyID + " --tenant acme --reason leaked"},
+	{"artifact-source-add", "artifact source add harbor registry.example/acme --tenant acme --login puller --secret-file " +
+		"testdata/artifact/secret --shared"},
+	{"artifact-source-add-global", "artifact source add bucket https://b.s3.eu-central-1.amazonaws.com --global --kind s3 " +
+		"--region eu-central-1 --login AKIAEXAMPLE --secret-file testdata/artifact/secret -o json"},
+	{"artifact-source-add-nobody", "artifact source add harbor registry.example/acme"},
+	{"artifact-source-list", "artifact source list --tenant acme"},
+	{"artifact-source-list-global", "artifact source list --global -o wide"},
+	{"artifact-source-rotate", "artifact source rotate harbor --tenant acme --login puller --secret-file " +
+		"testdata/artifact/secret"},
+	{"artifact-source-rotate-global", "artifact source rotate harbor --global --secret-file " +
+		"testdata/artifact/secret"},
+	{"artifact-source-delete", "artifact source delete harbor --tenant acme"},
+	{"artifact-source-delete-global", "artifact source delete harbor --global"},
+	{"artifact-source-delete-missing", "artifact source delete gone --global"},
 	{"artifact-key-withdraw-global", "artifact key withdraw " + artifactKeyID + " --global --reason leaked"},
 }
 
@@ -77,9 +96,13 @@ func artifactAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFu
 	}
 	for _, level := range []string{"global", "tenant"} {
 		maps.Copy(into, map[string]http.HandlerFunc{
-			"trust-" + level + "-artifact-key":    answer(201, artifactKeyJSON),
-			"list-" + level + "-artifact-keys":    pageOf(artifactKeyJSON),
-			"withdraw-" + level + "-artifact-key": answer(200, artifactKeyJSON),
+			"trust-" + level + "-artifact-key":     answer(201, artifactKeyJSON),
+			"list-" + level + "-artifact-keys":     pageOf(artifactKeyJSON),
+			"withdraw-" + level + "-artifact-key":  answer(200, artifactKeyJSON),
+			"add-" + level + "-artifact-source":    answer(201, artifactSourceJSON),
+			"list-" + level + "-artifact-sources":  pageOf(artifactSourceJSON),
+			"rotate-" + level + "-artifact-source": answer(200, artifactSourceJSON),
+			"delete-" + level + "-artifact-source": answer(204, ""),
 		})
 	}
 	return into

@@ -199,7 +199,7 @@ func (a *app) artifactCommand() *cobra.Command {
 		a.artifactMoveCommand("deprecate", "Say that another should be used"),
 		a.artifactMoveCommand("revoke", "Let no run fetch its digest any more, for ever"),
 		a.artifactMoveCommand("retire", "Keep it for the record only"),
-		a.artifactKeyCommand())
+		a.artifactKeyCommand(), a.artifactSourceCommand())
 }
 
 func (a *app) onArtifact(use, short, does string, aliases []string,

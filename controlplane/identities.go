@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/money/payment"
+	"gpuaas/controlplane/internal/operate/artifact"
 	"gpuaas/controlplane/internal/rent/webhook"
 	"gpuaas/deploy/openbao"
 )
@@ -66,8 +67,8 @@ func (i identities) do(call func(*secrets.Engine) error, roles ...openbao.Role) 
 	return call(e)
 }
 
-// Put writes what people said about sites, and the secrets of webhooks and payment providers, as the API,
-// and the rest as the worker.
+// Put writes what people said about sites, and the secrets of webhooks, payment
+// providers and sources of artifacts, as the API, and the rest as the worker.
 func (i identities) Put(ctx context.Context, path string, values map[string]redact.Secret) error {
 	return i.do(func(e *secrets.Engine) error { return e.Put(ctx, path, values) }, writers(path))
 }
@@ -89,7 +90,7 @@ func (i identities) Delete(ctx context.Context, path string) error {
 
 func writers(path string) openbao.Role {
 	if strings.HasPrefix(path, site.SecretsPrefix) || strings.HasPrefix(path, webhook.SecretsPrefix) ||
-		strings.HasPrefix(path, payment.SecretsPrefix) {
+		strings.HasPrefix(path, payment.SecretsPrefix) || strings.HasPrefix(path, artifact.SecretsPrefix) {
 		return openbao.RoleAPI
 	}
 	return openbao.RoleWorker
@@ -97,13 +98,18 @@ func writers(path string) openbao.Role {
 
 // readers of a site's secrets are the roles that call its MAAS. The listener
 // for nodes does so on behalf of a machine. The API reads the secret of a webhook
-// to keep it beside the next one, and checks by itself what payment providers signed.
+// to keep it beside the next one, and checks by itself what payment providers signed. The
+// login of a source of artifacts is read to ask about them, and on behalf of nodes that
+// fetch them.
 func readers(path string) []openbao.Role {
 	if strings.HasPrefix(path, webhook.SecretsPrefix) {
 		return []openbao.Role{openbao.RoleWorker, openbao.RoleAPI}
 	}
 	if strings.HasPrefix(path, payment.SecretsPrefix) {
 		return []openbao.Role{openbao.RoleAPI}
+	}
+	if strings.HasPrefix(path, artifact.SecretsPrefix) {
+		return []openbao.Role{openbao.RoleAPI, openbao.RoleNodes}
 	}
 	if strings.HasPrefix(path, site.SecretsPrefix) {
 		return []openbao.Role{openbao.RoleWorker, openbao.RoleAPI, openbao.RoleNodes}

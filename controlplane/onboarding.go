@@ -81,7 +81,13 @@ func (p *parts) backends() map[string]agentgateway.Backend {
 			Minter: machineTokens{p}, LongLived: true,
 			TaskTypes: agentwire.TypesThatMayAskFor(agentwire.CredentialMAASMachineToken),
 		},
+		agentwire.CredentialOCIPull:    p.reads(agentwire.CredentialOCIPull),
+		agentwire.CredentialSourceRead: p.reads(agentwire.CredentialSourceRead),
 	}
+}
+
+func (p *parts) reads(credential string) agentgateway.Backend {
+	return agentgateway.Backend{Minter: reads{p}, TaskTypes: agentwire.TypesThatMayAskFor(credential)}
 }
 
 // watch says how often machines are looked at. Machines in long phases are

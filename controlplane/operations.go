@@ -3,13 +3,10 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
-	"slices"
 
 	"gpuaas/contract/agentwire"
-	"gpuaas/controlplane/internal/adapter/guard"
 	"gpuaas/controlplane/internal/adapter/registry"
 	"gpuaas/controlplane/internal/engine/httpapi"
-	"gpuaas/controlplane/internal/operate/artifact"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/depot"
 	"gpuaas/controlplane/internal/operate/operation"
@@ -27,16 +24,7 @@ func (p *parts) registerOperations(api *httpapi.API) {
 // newRuns puts together what is run on nodes.
 func (p *parts) newRuns() {
 	p.policies = policy.New(p.db)
-	allowed, _ := networks(p.cfg.Registries.AllowedNetworks) // validated
-	// What webhooks never reach, registries do not reach either: tenants name both.
-	forbidden, _ := networks(slices.Concat(p.cfg.Registries.ForbiddenNetworks, p.cfg.Webhooks.ForbiddenNetworks))
-	p.artifacts = artifact.New(p.db, registry.New(registry.Config{
-		Guard: guard.Config{
-			Allowed: allowed, Forbidden: forbidden,
-			ForbiddenHosts: slices.Concat(p.cfg.Registries.ForbiddenHosts, p.cfg.Webhooks.ForbiddenHosts),
-		},
-		PlainHTTP: p.cfg.Registries.PlainHTTP, SendTo: p.cfg.Registries.SendTo, Home: p.home(),
-	}))
+	p.newArtifacts()
 	p.newDepot()
 	p.operations = operation.New(operation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Artifacts: p.artifacts,

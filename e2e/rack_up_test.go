@@ -22,7 +22,11 @@ func TestUpWithMachines(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	env := []string{"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent}
+	store := newPrivateStore(t)
+	env := []string{
+		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent,
+		"SSL_CERT_FILE=" + store.roots, // the machines of the process rack trust what the system does
+	}
 	p, tokenFile := startUp(t, state, env...)
 	token, err := os.ReadFile(tokenFile)
 	if err != nil {
@@ -45,7 +49,7 @@ func TestUpWithMachines(t *testing.T) {
 		t.Errorf("machines:\n%s", out)
 	}
 	succeed(t, cli, "node", "task", "run", "m1", "node.heartbeat_check", "--reason", "test", "--wait")
-	model := p.stageModel(t, cli, state, "m1")
+	model := p.stageModel(t, cli, state, "m1", store)
 
 	p.signal(syscall.SIGINT)
 	if code := p.exit(t, time.Minute); code != 0 {

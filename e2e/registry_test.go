@@ -4,12 +4,18 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
@@ -72,7 +78,7 @@ func (p *plane) pushModel(t *testing.T, name, file, content string) string {
 
 // stageModel pushes a model, registers it and has a node unpack it. It answers what was
 // pushed, by its digest.
-func (p *plane) stageModel(t *testing.T, cli []string, state, node string) string {
+func (p *plane) stageModel(t *testing.T, cli []string, state, node string, store *privateStore) string {
 	t.Helper()
 	const name, content = "acme/default/llm", "weights of a model"
 	succeed(t, cli, "tenant", "create", "acme", "--name", "Acme")
@@ -91,6 +97,7 @@ func (p *plane) stageModel(t *testing.T, cli []string, state, node string) strin
 		t.Errorf("the node has %q, %v", got, err)
 	}
 	p.mountsNothing(t, digest)
+	p.fetchFromStore(t, cli, state, node, store)
 	tools := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tools, "run.sh"), []byte("true"), 0o700); err != nil {
 		t.Fatal(err)
@@ -133,5 +140,56 @@ func (p *plane) keepsModel(t *testing.T, digest string) {
 	found, err := p.repository(t, "acme/default/llm").Resolve(t.Context(), "v1")
 	if err != nil || found.Digest.String() != digest {
 		t.Errorf("the registry has %s, %v, want %s", found.Digest, err, digest)
+	}
+}
+
+// privateStore is a store of files that gives them to signed addresses only.
+type privateStore struct {
+	*httptest.Server
+
+	roots string // a file with what its certificate is checked with
+}
+
+const storedModel = "weights of another model"
+
+func newPrivateStore(t *testing.T) *privateStore {
+	t.Helper()
+	s := &privateStore{Server: httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); !strings.HasPrefix(q.Get("X-Amz-Credential"), "AKIATEST/") || q.Get("X-Amz-Signature") == "" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(storedModel))
+	}))}
+	t.Cleanup(s.Close)
+	s.roots = privateFile(t, t.TempDir(), "roots.pem",
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	return s
+}
+
+// fetchFromStore has a node fetch a file that is read with a login only, which the node never
+// gets.
+func (p *plane) fetchFromStore(t *testing.T, cli []string, state, node string, store *privateStore) {
+	t.Helper()
+	source := store.URL + "/models/w.bin"
+	sum := sha256.Sum256([]byte(storedModel))
+	digest, size := hex.EncodeToString(sum[:]), strconv.Itoa(len(storedModel))
+	succeed(t, cli, "operation", "policy", "set", "*", "--global", "--artifact-sources",
+		agentwire.PlatformRegistry+"/acme,"+store.URL, "--reason", "test")
+	fetch := []string{
+		"operation", "run", "node.file.fetch", "--target", node, "--reason", "test", "--watch", "--input", "url=" + source,
+		"--input", "sha256=" + digest, "--input", "bytes=" + size, "--input", "path=/srv/models/w.bin",
+	}
+	secret := privateFile(t, t.TempDir(), "key", "canary-key-of-the-store")
+	succeed(t, cli, "artifact", "register", "w", source, "--digest", "sha256:"+digest, "--size", size, "--global")
+	succeed(t, cli, "artifact", "source", "add", "store", store.URL+"/models", "--kind", "s3", "--region", "eu-central-1",
+		"--login", "AKIATEST", "--secret-file", secret, "--global")
+	succeed(t, cli, fetch...)
+	found, err := filepath.Glob(filepath.Join(state, "rack-process", "machines", "*", "root/srv/models/w.bin"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("files on nodes: %q, %v", found, err)
+	}
+	if got, err := os.ReadFile(found[0]); err != nil || string(got) != storedModel {
+		t.Errorf("the node has %q, %v", got, err)
 	}
 }

@@ -266,9 +266,18 @@ const (
 	CredentialGCSRead     = "gcs_read"
 	CredentialHFToken     = "hf_token"
 	CredentialClusterJoin = "cluster_join_token"
+	// CredentialSourceRead is a signed address of one file that a step fetches. Agents ask
+	// for it by themselves; who signs it, S3, GCS or Hugging Face, is the source's.
+	CredentialSourceRead = "source_read"
 	// CredentialMAASMachineToken is the key of the machine to its MAAS. The
 	// machine keeps it: it is valid until MAAS revokes it at a release.
 	CredentialMAASMachineToken = "maas_machine_token"
+)
+
+// Values of credentials.
+const (
+	ValueToken = "token" // sent as a bearer token
+	ValueURL   = "url"   // an address that is read without anything else
 )
 
 // MintRequest asks for a credential under the identity of a task.

@@ -109,8 +109,9 @@ func TestWhoGetsInByATask(t *testing.T) {
 			agentwire.TypeDeprovisionUser, agentwire.TypeProvisionUser, agentwire.TypeRevokeUser,
 			agentwire.TypeUpdateVerifiers, agentwire.TypeResolverConfig, agentwire.TypeOperationRun, agentwire.TypeTerminalOpen,
 		}},
-		"needs":                {needs, []string{agentwire.TypeHWSyncReseed + " site:manage"}},
-		"asks for credentials": {asks, agentwire.TypesThatMayAskFor(agentwire.CredentialMAASMachineToken)},
+		"needs": {needs, []string{agentwire.TypeHWSyncReseed + " site:manage"}},
+		"asks for credentials": {asks, slices.Concat(agentwire.TypesThatMayAskFor(agentwire.CredentialMAASMachineToken),
+			agentwire.TypesThatMayAskFor(agentwire.CredentialSourceRead))},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.got, c.want)

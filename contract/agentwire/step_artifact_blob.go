@@ -20,7 +20,8 @@ var _ = declareStep[ArtifactPullBlobWith, ArtifactPullBlobResult](StepKind{
 	chosen: fileChosen,
 	Checks: "Size, digest, owner, group and mode; a file that is as wanted is not fetched. It is fetched in parts, and " +
 		"whatever interrupts it costs only the parts on their way. Every byte is hashed while it comes, and the file " +
-		"takes its place when all of them are right. No redirect is followed, and no link on the way to the file.",
+		"takes its place when all of them are right. No redirect is followed, and no link on the way to the file. Where a " +
+		"source refuses, or sends elsewhere, the control plane is asked for an address that an artifact source of it signs.",
 	Sound: []string{
 		`{"url":"https://models.example/llm/weights.bin","sha256":"` + emptySum + `","bytes":5368709120,` +
 			`"path":"/srv/models/weights.bin","folders":true}`,

@@ -21,7 +21,8 @@ var _ = declareStep[ArtifactPullOCIWith, ArtifactPullOCIResult](StepKind{
 	Kind: StepArtifactPullOCI, Title: "unpack an OCI artifact into a folder", Impact: ImpactMutate, Interruptible: true,
 	chosen: fileChosen,
 	Checks: "The manifest and every layer by digest, and afterwards every file of the folder: one that was changed is " +
-		"noticed. Layers that are there are not fetched again. Archives write nothing outside of the folder: names and " +
+		"noticed. A registry that refuses, or sends elsewhere, is asked again with what an artifact source of the control " +
+		"plane gives for it. Layers that are there are not fetched again. Archives write nothing outside of the folder: names and " +
 		"links that lead out, devices, and more files or bytes than allowed are refused; set-id bits are dropped. The " +
 		"folder takes its place as a whole.",
 	Sound: []string{
@@ -82,6 +83,11 @@ func (w ArtifactPullOCIWith) Repositories() []string {
 		all = append(all, w.scheme()+host+"/v2/"+name)
 	}
 	return all
+}
+
+// Repository is the repository of one of the addresses of Repositories, as people write it.
+func (w ArtifactPullOCIWith) Repository(address string) string {
+	return strings.Replace(strings.TrimPrefix(address, w.scheme()), "/v2/", "/", 1)
 }
 
 func (w ArtifactPullOCIWith) scheme() string {

@@ -15,7 +15,7 @@ var _ = declareStep[CredentialMintWith, CredentialMintResult](StepKind{
 	Checks: "Nothing on the node changes. The control plane decides, and the node keeps what it gets in memory for the " +
 		"steps of the same task.",
 	Sound: []string{
-		`{"credential_type":"oci_pull","intent":{"repository":"registry.example/app","digest":"sha256:00"},"values":["token"]}`,
+		`{"credential_type":"s3_read","intent":{"bucket":"models"},"values":["key"]}`,
 		`{"credential_type":"cluster_join_token","values":["token"]}`,
 	},
 	Answer: `{"credential_type":"simulated","values":{"token":"secret:simulated"}}`,

@@ -14,7 +14,8 @@ const TypeOperationRun = "operation.run"
 var _ = declare[OperationRunParams, OperationRunOutput](Spec{
 	Type: TypeOperationRun, Title: "carry out the steps of an operation",
 	Class: ClassExclusive, Window: 24 * time.Hour, Patience: time.Hour, Attempts: 3,
-	Reserved: "run an operation with: gpuaas operation run TYPE --target NODE",
+	Reserved:    "run an operation with: gpuaas operation run TYPE --target NODE",
+	Credentials: []string{CredentialOCIPull, CredentialSourceRead},
 	Sound: []string{
 		`{"operation_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c","target_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3d",` +
 			`"definition":"web.prepare@v1","digest":"sha256:` +

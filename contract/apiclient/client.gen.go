@@ -303,6 +303,28 @@ const (
 	ArtifactSignatureViewStateVerified ArtifactSignatureViewState = "verified"
 )
 
+// Defines values for ArtifactSourceBodyKind.
+const (
+	ArtifactSourceBodyKindGcs         ArtifactSourceBodyKind = "gcs"
+	ArtifactSourceBodyKindHuggingface ArtifactSourceBodyKind = "huggingface"
+	ArtifactSourceBodyKindRegistry    ArtifactSourceBodyKind = "registry"
+	ArtifactSourceBodyKindS3          ArtifactSourceBodyKind = "s3"
+)
+
+// Defines values for ArtifactSourceViewKind.
+const (
+	ArtifactSourceViewKindGcs         ArtifactSourceViewKind = "gcs"
+	ArtifactSourceViewKindHuggingface ArtifactSourceViewKind = "huggingface"
+	ArtifactSourceViewKindRegistry    ArtifactSourceViewKind = "registry"
+	ArtifactSourceViewKindS3          ArtifactSourceViewKind = "s3"
+)
+
+// Defines values for ArtifactSourceViewScope.
+const (
+	ArtifactSourceViewScopeGlobal ArtifactSourceViewScope = "global"
+	ArtifactSourceViewScopeTenant ArtifactSourceViewScope = "tenant"
+)
+
 // Defines values for ArtifactState.
 const (
 	ArtifactStateActive     ArtifactState = "active"
@@ -2066,6 +2088,7 @@ const (
 	AllocationUse             Permission = "allocation:use"
 	ArtifactManage            Permission = "artifact:manage"
 	ArtifactRead              Permission = "artifact:read"
+	ArtifactSourceManage      Permission = "artifact_source:manage"
 	ArtifactTrustManage       Permission = "artifact_trust:manage"
 	AuditRead                 Permission = "audit:read"
 	BillingManage             Permission = "billing:manage"
@@ -4752,6 +4775,17 @@ type ArtifactKeyViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// ArtifactLoginBody defines model for ArtifactLoginBody.
+type ArtifactLoginBody struct {
+	// Login registry: a user. s3 and gcs: the id of an access key. huggingface: none.
+	//
+	// Examples: puller
+	Login *string `json:"login,omitempty"`
+
+	// Secret registry: its password or token. s3 and gcs: the key. huggingface: a token. It is kept in the secrets engine, and never shown.
+	Secret *string `json:"secret,omitempty"`
+}
+
 // ArtifactMoveBody defines model for ArtifactMoveBody.
 type ArtifactMoveBody struct {
 	Event ArtifactMoveBodyEvent `json:"event"`
@@ -4825,6 +4859,83 @@ type ArtifactSignatureViewFormat string
 
 // ArtifactSignatureViewState refused: there are some, and none counts.
 type ArtifactSignatureViewState string
+
+// ArtifactSourceBody defines model for ArtifactSourceBody.
+type ArtifactSourceBody struct {
+	Kind ArtifactSourceBodyKind `json:"kind"`
+
+	// Login registry: a user. s3 and gcs: the id of an access key. huggingface: none.
+	//
+	// Examples: puller
+	Login *string `json:"login,omitempty"`
+
+	// Name Examples: models
+	Name string `json:"name"`
+
+	// Reach registry: how its repositories begin, as registry.example/team. Others: how addresses of files begin.
+	//
+	// Examples: registry.example/team
+	Reach string `json:"reach"`
+
+	// Region Of a store of the kind s3; gcs: auto, if left out.
+	//
+	// Examples: eu-central-1
+	Region *string `json:"region,omitempty"`
+
+	// Secret registry: its password or token. s3 and gcs: the key. huggingface: a token. It is kept in the secrets engine, and never shown.
+	Secret *string `json:"secret,omitempty"`
+
+	// Shared Let it read also what levels below its owner registered: projects, or tenants.
+	Shared *bool `json:"shared,omitempty"`
+}
+
+// ArtifactSourceBodyKind defines model for ArtifactSourceBody.Kind.
+type ArtifactSourceBodyKind string
+
+// ArtifactSourceView defines model for ArtifactSourceView.
+type ArtifactSourceView struct {
+	CreatedAt time.Time              `json:"created_at"`
+	CreatedBy string                 `json:"created_by"`
+	HasSecret bool                   `json:"has_secret"`
+	Kind      ArtifactSourceViewKind `json:"kind"`
+	Login     *string                `json:"login,omitempty"`
+	Name      string                 `json:"name"`
+
+	// Reach How repositories or addresses begin that the login is for.
+	Reach  string  `json:"reach"`
+	Region *string `json:"region,omitempty"`
+
+	// Scope Whose it is.
+	Scope ArtifactSourceViewScope `json:"scope"`
+
+	// Shared It also reads what levels below its owner registered.
+	Shared bool `json:"shared"`
+
+	// SourceId Id of the source.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SourceId  openapi_types.UUID `json:"source_id"`
+	UpdatedAt time.Time          `json:"updated_at"`
+	UpdatedBy string             `json:"updated_by"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// ArtifactSourceViewKind defines model for ArtifactSourceView.Kind.
+type ArtifactSourceViewKind string
+
+// ArtifactSourceViewScope Whose it is.
+type ArtifactSourceViewScope string
+
+// ArtifactSourceViewList defines model for ArtifactSourceViewList.
+type ArtifactSourceViewList struct {
+	// Items The items of this page.
+	Items []ArtifactSourceView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
 
 // ArtifactState defines model for ArtifactState.
 type ArtifactState string
@@ -14683,6 +14794,33 @@ type WithdrawGlobalArtifactKeyParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListGlobalArtifactSourcesParams defines parameters for ListGlobalArtifactSources.
+type ListGlobalArtifactSourcesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// AddGlobalArtifactSourceParams defines parameters for AddGlobalArtifactSource.
+type AddGlobalArtifactSourceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteGlobalArtifactSourceParams defines parameters for DeleteGlobalArtifactSource.
+type DeleteGlobalArtifactSourceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RotateGlobalArtifactSourceParams defines parameters for RotateGlobalArtifactSource.
+type RotateGlobalArtifactSourceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListGlobalArtifactsParams defines parameters for ListGlobalArtifacts.
 type ListGlobalArtifactsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -17047,6 +17185,33 @@ type WithdrawTenantArtifactKeyParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListTenantArtifactSourcesParams defines parameters for ListTenantArtifactSources.
+type ListTenantArtifactSourcesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// AddTenantArtifactSourceParams defines parameters for AddTenantArtifactSource.
+type AddTenantArtifactSourceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteTenantArtifactSourceParams defines parameters for DeleteTenantArtifactSource.
+type DeleteTenantArtifactSourceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RotateTenantArtifactSourceParams defines parameters for RotateTenantArtifactSource.
+type RotateTenantArtifactSourceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTenantArtifactsParams defines parameters for ListTenantArtifacts.
 type ListTenantArtifactsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -17574,6 +17739,45 @@ func (c *Client) WithdrawGlobalArtifactKeyWithResponse(ctx context.Context, keyI
 	}
 	r.json(body)
 	return call[ArtifactKeyView](ctx, c, r, edit)
+}
+
+// ListGlobalArtifactSourcesWithResponse is GET /api/v1/admin/artifact-sources: List the sources of artifacts of the platform
+func (c *Client) ListGlobalArtifactSourcesWithResponse(ctx context.Context, params *ListGlobalArtifactSourcesParams, edit ...RequestEditorFn) (*Response[ArtifactSourceViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/artifact-sources")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[ArtifactSourceViewList](ctx, c, r, edit)
+}
+
+// AddGlobalArtifactSourceWithResponse is POST /api/v1/admin/artifact-sources: Add a source of artifacts of the platform, with its login
+func (c *Client) AddGlobalArtifactSourceWithResponse(ctx context.Context, params *AddGlobalArtifactSourceParams, body ArtifactSourceBody, edit ...RequestEditorFn) (*Response[ArtifactSourceView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/artifact-sources")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactSourceView](ctx, c, r, edit)
+}
+
+// DeleteGlobalArtifactSourceWithResponse is DELETE /api/v1/admin/artifact-sources/{source_id}: Delete a source of artifacts of the platform
+func (c *Client) DeleteGlobalArtifactSourceWithResponse(ctx context.Context, sourceId openapi_types.UUID, params *DeleteGlobalArtifactSourceParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/admin/artifact-sources/%s", sourceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// RotateGlobalArtifactSourceWithResponse is PUT /api/v1/admin/artifact-sources/{source_id}/login: Replace the login of a source of artifacts of the platform
+func (c *Client) RotateGlobalArtifactSourceWithResponse(ctx context.Context, sourceId openapi_types.UUID, params *RotateGlobalArtifactSourceParams, body ArtifactLoginBody, edit ...RequestEditorFn) (*Response[ArtifactSourceView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/admin/artifact-sources/%s/login", sourceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactSourceView](ctx, c, r, edit)
 }
 
 // ListGlobalArtifactsWithResponse is GET /api/v1/admin/artifacts: List the artifacts of the platform
@@ -20579,6 +20783,45 @@ func (c *Client) WithdrawTenantArtifactKeyWithResponse(ctx context.Context, orgI
 	}
 	r.json(body)
 	return call[ArtifactKeyView](ctx, c, r, edit)
+}
+
+// ListTenantArtifactSourcesWithResponse is GET /api/v1/tenants/{org_id}/artifact-sources: List the sources of artifacts of a tenant
+func (c *Client) ListTenantArtifactSourcesWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListTenantArtifactSourcesParams, edit ...RequestEditorFn) (*Response[ArtifactSourceViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/artifact-sources", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[ArtifactSourceViewList](ctx, c, r, edit)
+}
+
+// AddTenantArtifactSourceWithResponse is POST /api/v1/tenants/{org_id}/artifact-sources: Add a source of artifacts of a tenant, with its login
+func (c *Client) AddTenantArtifactSourceWithResponse(ctx context.Context, orgId openapi_types.UUID, params *AddTenantArtifactSourceParams, body ArtifactSourceBody, edit ...RequestEditorFn) (*Response[ArtifactSourceView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/artifact-sources", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactSourceView](ctx, c, r, edit)
+}
+
+// DeleteTenantArtifactSourceWithResponse is DELETE /api/v1/tenants/{org_id}/artifact-sources/{source_id}: Delete a source of artifacts of a tenant
+func (c *Client) DeleteTenantArtifactSourceWithResponse(ctx context.Context, orgId openapi_types.UUID, sourceId openapi_types.UUID, params *DeleteTenantArtifactSourceParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/tenants/%s/artifact-sources/%s", orgId, sourceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// RotateTenantArtifactSourceWithResponse is PUT /api/v1/tenants/{org_id}/artifact-sources/{source_id}/login: Replace the login of a source of artifacts of a tenant
+func (c *Client) RotateTenantArtifactSourceWithResponse(ctx context.Context, orgId openapi_types.UUID, sourceId openapi_types.UUID, params *RotateTenantArtifactSourceParams, body ArtifactLoginBody, edit ...RequestEditorFn) (*Response[ArtifactSourceView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/tenants/%s/artifact-sources/%s/login", orgId, sourceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ArtifactSourceView](ctx, c, r, edit)
 }
 
 // ListTenantArtifactsWithResponse is GET /api/v1/tenants/{org_id}/artifacts: List the artifacts that a tenant can have fetched

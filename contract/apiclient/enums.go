@@ -358,6 +358,22 @@ var enums = map[string][]string{
 		"unsigned",
 		"refused",
 	},
+	"ArtifactSourceBody.kind": {
+		"registry",
+		"s3",
+		"gcs",
+		"huggingface",
+	},
+	"ArtifactSourceView.kind": {
+		"registry",
+		"s3",
+		"gcs",
+		"huggingface",
+	},
+	"ArtifactSourceView.scope": {
+		"global",
+		"tenant",
+	},
 	"ArtifactView.kind": {
 		"oci",
 		"https_signed",

@@ -5,7 +5,7 @@
 #   bao write auth/approle/role/gpuaas-api token_policies=gpuaas-api \
 #     token_no_default_policy=true token_ttl=1h token_max_ttl=24h
 #
-# It keeps the credentials that people give for sites and the secrets of webhooks and payment providers, makes keys when somebody
+# It keeps the credentials that people give for sites and the secrets of webhooks, payment providers and sources of artifacts, makes keys when somebody
 # rotates them, and signs packages of the agent. It cannot enrol nodes, play the
 # listener for nodes, or sign certificates about the cleaning of nodes.
 
@@ -22,6 +22,14 @@ path "gpuaas-kv/data/webhooks/*" {
   capabilities = ["create", "read", "update", "delete"]
 }
 path "gpuaas-kv/metadata/webhooks/*" {
+  capabilities = ["create", "read", "update", "delete", "list"]
+}
+
+# Logins that artifacts are read with.
+path "gpuaas-kv/data/artifact-sources/*" {
+  capabilities = ["create", "read", "update", "delete"]
+}
+path "gpuaas-kv/metadata/artifact-sources/*" {
   capabilities = ["create", "read", "update", "delete", "list"]
 }
 

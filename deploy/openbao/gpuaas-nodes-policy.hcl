@@ -6,11 +6,17 @@
 #     token_no_default_policy=true token_ttl=1h token_max_ttl=24h
 #
 # It is the listener for nodes: it enrols them, signs what they are told, gets its
-# own certificate, and asks MAAS for the token of a machine. It cannot change a
-# secret, make a key, or read any other credential of a site.
+# own certificate, asks MAAS for the token of a machine, and makes what a node reads
+# an artifact with. It cannot change a secret, make a key, or read any other
+# credential of a site.
 
 # The token of a site's MAAS.
 path "gpuaas-kv/data/maas-sites/+/api-token" {
+  capabilities = ["read"]
+}
+
+# Logins that artifacts are read with: a node gets what reads one artifact, for a short time.
+path "gpuaas-kv/data/artifact-sources/*" {
   capabilities = ["read"]
 }
 

@@ -34,6 +34,20 @@ path "gpuaas-kv/metadata/webhooks/*" {
   capabilities = ["read"]
 }
 
+# What artifacts are read with, and what payment providers sign with, is nothing of its.
+path "gpuaas-kv/data/artifact-sources/*" {
+  capabilities = ["deny"]
+}
+path "gpuaas-kv/metadata/artifact-sources/*" {
+  capabilities = ["deny"]
+}
+path "gpuaas-kv/data/payments/*" {
+  capabilities = ["deny"]
+}
+path "gpuaas-kv/metadata/payments/*" {
+  capabilities = ["deny"]
+}
+
 # The BMC credentials of one machine leave with the machine.
 path "gpuaas-kv/metadata/maas-sites/+/power/overrides/*" {
   capabilities = ["read", "delete"]

@@ -113,6 +113,11 @@ func program(ctx context.Context, root string, argv []string) *exec.Cmd {
 		"PATH=" + filepath.Join(root, "usr/sbin") + ":" + filepath.Join(root, "usr/bin") + ":/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=" + filepath.Join(root, "root"), "LANG=C.UTF-8",
 	}
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} { // it trusts what this system does
+		if value, set := os.LookupEnv(name); set {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
 	return cmd

@@ -53,7 +53,7 @@ func (t *transfer) request(ctx context.Context, source, span string) (*http.Resp
 	if span != "" {
 		with.Set("Range", span)
 	}
-	return get(ctx, t.client, source, t.want.tokenFor(source), with)
+	return t.want.get(ctx, t.client, source, with)
 }
 
 // tokenFor is what a source is shown: a mirror is somebody else.
@@ -64,23 +64,6 @@ func (w Want) tokenFor(source string) string {
 		return ""
 	}
 	return w.Token
-}
-
-func get(ctx context.Context, client *http.Client, source, token string, with http.Header) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, source, nil)
-	if err != nil {
-		return nil, failed(Denied, source, "it is no address")
-	}
-	request.Header = with
-	request.Header.Set("Accept-Encoding", "identity")
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, unreachable(ctx, source, err)
-	}
-	return answer, nil
 }
 
 // stream reads a file that is given only as a whole, and keeps the parts that are
@@ -176,7 +159,7 @@ func unreachable(ctx context.Context, source string, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 		err = cause
 	}
-	return &Error{Reason: Unreachable, Source: source, cause: err}
+	return &Error{Reason: Unreachable, Source: source, Cause: err}
 }
 
 // refused tells an answer without the bytes, and how long the source wants to be left

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,8 @@ type Want struct {
 	// Token is sent as a bearer token to the host of the first source, and to no other.
 	// Empty: none.
 	Token string
+	// Door gets access to sources that refuse. Nil: nobody does.
+	Door *Door
 	// Parallel is how many parts are on their way at a time. Zero: 4.
 	Parallel int
 	// BytesPerSecond bounds the transfer. Zero: no limit.
@@ -62,7 +65,7 @@ const (
 type Error struct {
 	Reason Reason
 	Source string // empty: it is not about a source
-	cause  error
+	Cause  error
 }
 
 func (e *Error) Error() string {
@@ -70,16 +73,16 @@ func (e *Error) Error() string {
 	if e.Source != "" {
 		text += " (" + e.Source + ")"
 	}
-	if e.cause != nil {
-		text += ": " + e.cause.Error()
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
 	}
 	return text
 }
 
-func (e *Error) Unwrap() error { return e.cause }
+func (e *Error) Unwrap() error { return e.Cause }
 
 func failed(reason Reason, source string, format string, args ...any) *Error {
-	return &Error{Reason: reason, Source: source, cause: fmt.Errorf(format, args...)}
+	return &Error{Reason: reason, Source: source, Cause: fmt.Errorf(format, args...)}
 }
 
 // Limits of how long a source is waited for.
@@ -103,7 +106,7 @@ type Fetcher struct {
 // empty.
 func (f Fetcher) Fetch(ctx context.Context, w Want, part, notes *os.File) error {
 	if err := unix.Flock(int(part.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return &Error{Reason: Busy, cause: err}
+		return &Error{Reason: Busy, Cause: err}
 	}
 	defer func() { _ = unix.Flock(int(part.Fd()), unix.LOCK_UN) }()
 	client := f.client()
@@ -157,11 +160,12 @@ func (f Fetcher) client() *http.Client {
 }
 
 func (f Fetcher) transport() http.RoundTripper {
+	if home := f.Home; home != nil {
+		f.Home = nil
+		return ways{home, f.transport()}
+	}
 	if f.Transport != nil {
 		return f.Transport
-	}
-	if f.Home != nil {
-		return ways{f.Home, Fetcher{}.transport()}
 	}
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: stallTime}).DialContext,
@@ -184,12 +188,18 @@ func (f Fetcher) pause() time.Duration {
 	return time.Second
 }
 
+var errNotOfRegistry = errors.New("the platform's registry has no such address")
+
 // ways are the ways to the platform's own registry and to all others.
 type ways struct{ home, rest http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (w ways) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme == "https" && r.URL.Host == agentwire.PlatformRegistry {
+	if r.URL.Hostname() == agentwire.PlatformRegistry {
+		// The way home shows who the node is, so nothing else is reached by it.
+		if r.URL.Scheme != "https" || !strings.HasPrefix(r.URL.Path, agentwire.PathRegistryObjects) {
+			return nil, errNotOfRegistry
+		}
 		return w.home.RoundTrip(r)
 	}
 	return w.rest.RoundTrip(r)
@@ -207,9 +217,9 @@ func (w ways) CloseIdleConnections() {
 // disk tells a failure of the file system.
 func disk(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return &Error{Reason: NoSpace, cause: err}
+		return &Error{Reason: NoSpace, Cause: err}
 	}
-	return &Error{Reason: DiskFailed, cause: err}
+	return &Error{Reason: DiskFailed, Cause: err}
 }
 
 // Room refuses what the file system of a file or folder has no space for, with NoSpace.

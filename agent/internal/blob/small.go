@@ -39,7 +39,7 @@ func (f Fetcher) small(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(f.stall(), func() { cancel(errStalled) }).Stop()
-	answer, err := get(ctx, client, source, w.tokenFor(source), http.Header{"Accept": {accept}})
+	answer, err := w.get(ctx, client, source, http.Header{"Accept": {accept}})
 	if err != nil {
 		return nil, err
 	}

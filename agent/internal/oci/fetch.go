@@ -111,7 +111,8 @@ func (f Fetch) layer(ctx context.Context, work *os.Root, l Layer, done *atomic.I
 	defer notes.Close()
 	var before int64
 	want := blob.Want{
-		SHA256: l.SHA256, Bytes: l.Bytes, Token: f.Token, Parallel: partsAtATime, KeepFree: f.KeepFree,
+		SHA256: l.SHA256, Bytes: l.Bytes, Token: f.Token, Door: f.Door, Parallel: partsAtATime,
+		KeepFree:       f.KeepFree,
 		BytesPerSecond: f.BytesPerSecond / layersAtATime,
 		Progress: func(now int64) {
 			all := done.Add(now - before)

@@ -22,7 +22,8 @@ type Want struct {
 	Digest       string // of an index or a manifest: sha256:…
 	Architecture string // which manifest of an index is meant, with linux
 	Token        string
-	MostBytes    int64 // of all layers
+	Door         *blob.Door // gets access to repositories that do not let everybody in; nil: nobody does
+	MostBytes    int64      // of all layers
 }
 
 // Artifact is a manifest whose digest was compared.
@@ -99,7 +100,7 @@ func read(ctx context.Context, f blob.Fetcher, w Want, digest string) (document,
 	if !digestForm.MatchString(digest) {
 		return d, refuse("%q is no digest with SHA-256", digest)
 	}
-	ask := blob.Want{SHA256: strings.TrimPrefix(digest, "sha256:"), Token: w.Token}
+	ask := blob.Want{SHA256: strings.TrimPrefix(digest, "sha256:"), Token: w.Token, Door: w.Door}
 	for _, s := range w.Sources {
 		ask.Sources = append(ask.Sources, s+"/manifests/"+digest)
 	}

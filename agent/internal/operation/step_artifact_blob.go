@@ -176,6 +176,10 @@ func (h pullBlob) bring(
 		if want.Token, err = s.Secret(w.Token); err != nil {
 			return 0, err
 		}
+	} else {
+		want.Door = s.door(agentwire.CredentialSourceRead, want.Sources, func(place string) map[string]string {
+			return map[string]string{"source": place, "digest": "sha256:" + w.SHA256}
+		})
 	}
 	if err := (blob.Fetcher{}).Fetch(ctx, want, part, notes); err != nil {
 		return 0, fetchFailure(ctx, w.Path, err)
@@ -229,9 +233,10 @@ func fetchFailure(ctx context.Context, what string, err error) error {
 	case blob.NotFound:
 		remedy = "look whether the address is right"
 	case blob.Denied:
-		remedy = "look whether the source needs a token, and whether the one that is sent may read the file"
+		remedy = "see what the source and the control plane answered; a private one needs an artifact source of the tenant " +
+			"or the platform, and the artifact must be registered there"
 	case blob.Redirected:
-		remedy = "name the address that it sends to, if files may come from there"
+		remedy = "name the address that it sends to, if files may come from there; or have it added as an artifact source"
 	case blob.Changed:
 		remedy = "compare size and address with the file at the source"
 	case blob.Mismatch:

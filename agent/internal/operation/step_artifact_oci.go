@@ -195,6 +195,10 @@ func (h pullOCI) make(
 			return madeFolder{}, err
 		}
 		want.Token = token
+	} else {
+		want.Door = s.door(agentwire.CredentialOCIPull, w.Repositories(), func(place string) map[string]string {
+			return map[string]string{"repository": w.Repository(place), "digest": digest}
+		})
 	}
 	fetcher := blob.Fetcher{}
 	if h.Registry != nil {

@@ -1,5 +1,5 @@
 // Package registry reads manifests, signatures and small blobs from OCI registries that
-// tenants name. It asks without credentials, dials only what the guard permits, compares
+// tenants name, with a login if it has one. It dials only what the guard permits, compares
 // every answer with its digest, and bounds how much it reads and how long it waits.
 package registry
 
@@ -26,6 +26,7 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/guard"
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/redact"
 )
 
 // Codes of refusals.
@@ -70,6 +71,9 @@ type Client struct {
 	public *http.Transport // to where it sends
 	home   *Home
 	guard  *guard.Guard
+
+	user     string
+	password redact.Secret // none: it asks without a login
 }
 
 // New makes a client. It connects to nothing.
@@ -122,7 +126,7 @@ var errSentElsewhere = errors.New("it sends to a host that cannot be asked")
 
 // RoundTrip implements http.RoundTripper.
 func (s sealed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" && !s.plain[r.URL.Host] {
+	if r.URL.Scheme != "https" && (!s.plain[r.URL.Host] || r.Header.Get("Authorization") != "") {
 		return nil, fmt.Errorf("%s has no TLS", r.URL.Host)
 	}
 	if r.URL.Host == s.host || s.sendTo[r.URL.Host] {
@@ -151,9 +155,10 @@ func (c *Client) repository(name string) (*remote.Repository, error) {
 		return nil, c.fails(name, guard.ErrRefused)
 	}
 	r.PlainHTTP = c.plain[r.Reference.Host()]
-	r.Client = &auth.Client{Client: c.asks(r.Reference.Host()), Cache: auth.NewSingleContextCache(), Header: http.Header{
-		"User-Agent": {"gpuaas"}, "Accept-Encoding": {"identity"},
-	}}
+	r.Client = &auth.Client{
+		Client: c.asks(r.Reference.Host()), Cache: auth.NewSingleContextCache(), Credential: c.login,
+		Header: http.Header{"User-Agent": {"gpuaas"}, "Accept-Encoding": {"identity"}},
+	}
 	return r, nil
 }
 
@@ -262,7 +267,7 @@ func (c *Client) fails(repository string, err error) error {
 	}
 	var answer *errcode.ErrorResponse
 	switch {
-	case errors.Is(err, guard.ErrRefused):
+	case errors.Is(err, guard.ErrRefused), errors.Is(err, errNotAsked):
 		return fault.New(fault.Invalid, CodeAddressRefused, "%s leads to a network that may not be called", repository).
 			WithRemedy("use a registry on the public internet; whoever runs the platform can allow a network with the " +
 				"setting registries.allowed_networks")
@@ -275,8 +280,11 @@ func (c *Client) fails(repository string, err error) error {
 	case errors.As(err, &answer) &&
 		(answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden),
 		errors.Is(err, auth.ErrBasicCredentialNotFound):
+		if !c.password.IsZero() {
+			return loginRefused(repository)
+		}
 		return fault.New(fault.Conflict, CodeRefuses, "%s does not let everybody read it", repository).
-			WithRemedy("registries that ask for a login cannot be verified yet: let the repository be read without one")
+			WithRemedy("add a login for it, of whoever registers the artifact: gpuaas artifact source add")
 	case errors.As(err, &answer):
 		return fault.New(fault.Unavailable, CodeUnreachable, "%s answers with status %d", repository, answer.StatusCode).
 			WithRemedy("try again later")

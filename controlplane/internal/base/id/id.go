@@ -101,6 +101,8 @@ type (
 	Artifact = Of[artifactNoun]
 	// ArtifactKey is the identifier of a key whose signatures of artifacts count.
 	ArtifactKey = Of[artifactKeyNoun]
+	// ArtifactSource is the identifier of a place of artifacts with its login.
+	ArtifactSource = Of[artifactSourceNoun]
 	// Operation is the identifier of a run of an operation on nodes.
 	Operation = Of[operationNoun]
 	// OperationTarget is the identifier of what a run does on one node.
@@ -153,6 +155,7 @@ type (
 	rolloutNoun           struct{}
 	artifactNoun          struct{}
 	artifactKeyNoun       struct{}
+	artifactSourceNoun    struct{}
 	operationNoun         struct{}
 	operationTargetNoun   struct{}
 	findingNoun           struct{}

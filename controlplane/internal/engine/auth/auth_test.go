@@ -127,7 +127,7 @@ func TestOperatorHoldsNothingAboutPeopleSignersAndSecrets(t *testing.T) {
 			}
 		// Credentials lie in sites, prices in SKUs, and what nodes do as root in definitions
 		// and releases.
-		case "agent_release", "artifact", "artifact_trust", "billing", "operation", "operation_definition",
+		case "agent_release", "artifact", "artifact_trust", "artifact_source", "billing", "operation", "operation_definition",
 			"operation_policy", "project", "site", "sku", "tenant", "usage":
 			if auth.Grants(auth.Operator, p) != (verb == "read") {
 				t.Errorf("an operator holding %s is %t", p, verb != "read")

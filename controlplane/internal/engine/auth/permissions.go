@@ -17,8 +17,9 @@ const (
 	AllocationManage          Permission = "allocation:manage" // those of others in the project, too
 	AllocationForce           Permission = "allocation:force"  // end them whatever their tenant thinks
 	ArtifactRead              Permission = "artifact:read"
-	ArtifactManage            Permission = "artifact:manage"       // what nodes may fetch, and no longer
-	ArtifactTrustManage       Permission = "artifact_trust:manage" // whose signatures count
+	ArtifactManage            Permission = "artifact:manage"        // what nodes may fetch, and no longer
+	ArtifactTrustManage       Permission = "artifact_trust:manage"  // whose signatures count
+	ArtifactSourceManage      Permission = "artifact_source:manage" // logins that artifacts are read with
 	AuditRead                 Permission = "audit:read"
 	BillingRead               Permission = "billing:read"
 	BillingManage             Permission = "billing:manage" // accounts, credits and corrections of tenants
@@ -97,7 +98,7 @@ var (
 	})
 	tenantMay = slices.Concat(adminMay, []Permission{
 		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, BillingRead, BudgetManage, OperationPolicyManage,
-		ArtifactTrustManage,
+		ArtifactTrustManage, ArtifactSourceManage,
 	})
 	auditMay = []Permission{
 		AgentReleaseRead, AgentRolloutRead, AllocationRead, ArtifactRead, AuditRead, BillingRead, CertificateRead,

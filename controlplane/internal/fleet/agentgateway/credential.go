@@ -46,7 +46,7 @@ type Minted struct {
 // credentialTypes are the types there are, with a back-end or without.
 var credentialTypes = []string{
 	agentwire.CredentialOCIPull, agentwire.CredentialS3Read, agentwire.CredentialGCSRead, agentwire.CredentialHFToken,
-	agentwire.CredentialClusterJoin, agentwire.CredentialMAASMachineToken,
+	agentwire.CredentialClusterJoin, agentwire.CredentialSourceRead, agentwire.CredentialMAASMachineToken,
 }
 
 // maxCredentialLife is the longest life of a short-lived credential.
@@ -81,7 +81,7 @@ func checkMint(in agentwire.MintRequest) error {
 		refuse("intent", "has too many entries")
 	}
 	for k, v := range in.Intent {
-		if !plain(k, 64) || len(v) > 512 {
+		if !plain(k, 64) || len(v) > 1024 {
 			refuse("intent", "has an entry that is too long or not named in visible ASCII")
 			break
 		}
@@ -110,7 +110,8 @@ func (g *Gateway) backend(credentialType string, task agenttask.Task) (Backend, 
 
 // boundToStep refuses a credential that no step of an operation asks for: the run, the
 // step, the type and what it is for must be those that the task was signed with. A value
-// that the step takes from an earlier one is known to the node alone.
+// that the step takes from an earlier one is known to the node alone. What reads an
+// artifact is given to steps that fetch this artifact, and to no other.
 func boundToStep(task agenttask.Task, in agentwire.MintRequest) error {
 	if task.Type != agentwire.TypeOperationRun {
 		return nil
@@ -128,24 +129,53 @@ func boundToStep(task agenttask.Task, in agentwire.MintRequest) error {
 		return refused
 	}
 	for _, s := range p.Steps[p.Begin:] {
-		if s.ID != in.StepID || s.Kind != agentwire.StepCredentialMint {
+		if s.ID != in.StepID {
 			continue
 		}
-		var with agentwire.CredentialMintWith
-		if err := json.Unmarshal(s.With, &with); err != nil {
-			return refused
-		}
-		if with.CredentialType != in.CredentialType || len(with.Intent) != len(in.Intent) {
-			return refused
-		}
-		for name, value := range with.Intent {
-			if given, there := in.Intent[name]; !there || !agentwire.Means(value, given) {
-				return refused
+		switch in.CredentialType {
+		case agentwire.CredentialOCIPull, agentwire.CredentialSourceRead:
+			if fetches(s, in) {
+				return nil
+			}
+		default:
+			if asksFor(s, in) {
+				return nil
 			}
 		}
-		return nil
 	}
 	return refused
+}
+
+// asksFor says whether a step of a definition asks for a credential.
+func asksFor(s agentwire.OperationStep, in agentwire.MintRequest) bool {
+	var with agentwire.CredentialMintWith
+	if s.Kind != agentwire.StepCredentialMint || json.Unmarshal(s.With, &with) != nil ||
+		with.CredentialType != in.CredentialType || len(with.Intent) != len(in.Intent) {
+		return false
+	}
+	for name, value := range with.Intent {
+		if given, there := in.Intent[name]; !there || !agentwire.Means(value, given) {
+			return false
+		}
+	}
+	return true
+}
+
+// fetches says whether a step fetches exactly what a credential is to read.
+func fetches(s agentwire.OperationStep, in agentwire.MintRequest) bool {
+	digest := in.Intent["digest"]
+	var source string
+	switch in.CredentialType {
+	case agentwire.CredentialOCIPull:
+		source = "https://" + in.Intent["repository"] + "@" + digest
+	case agentwire.CredentialSourceRead:
+		source = in.Intent["source"]
+	}
+	kind, _ := agentwire.LookupStep(s.Kind)
+	all, err := kind.Fetched(s.With)
+	return err == nil && len(in.Intent) == 2 && slices.ContainsFunc(all, func(f agentwire.Fetch) bool {
+		return f.Source == source && f.Digest == digest
+	})
 }
 
 // honest refuses a credential that is not what its back-end is said to make.

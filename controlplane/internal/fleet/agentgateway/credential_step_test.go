@@ -73,3 +73,56 @@ func TestACredentialIsBoundToTheStepThatAsksForIt(t *testing.T) {
 		t.Errorf("a task that is no operation: %v", err)
 	}
 }
+
+// A step that fetches something may ask for what reads exactly that, and for nothing else,
+// whoever says which step it is.
+func TestAttackAStepAsksForWhatItDoesNotFetch(t *testing.T) {
+	const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	raw, err := json.Marshal(agentwire.OperationRunParams{OperationID: "run-1", Steps: []agentwire.OperationStep{
+		{ID: "file", Kind: agentwire.StepArtifactPullBlob, With: json.RawMessage(`{"url":"https://a.example/w","mirrors":` +
+			`["https://b.example/w"],"sha256":"` + sum + `","bytes":1,"path":"/srv/w"}`)},
+		{ID: "model", Kind: agentwire.StepArtifactPullOCI, With: json.RawMessage(
+			`{"reference":"r.example/team/llm@sha256:` + sum + `","bytes":1,"path":"/srv/m"}`)},
+		{ID: "plain", Kind: agentwire.StepArtifactPullOCI, With: json.RawMessage(
+			`{"reference":"r.example/team/open@sha256:` + sum + `","plain_http":true,"bytes":1,"path":"/srv/m"}`)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const digest = "sha256:" + sum
+	other := "sha256:" + sum[1:] + "0"
+	of := func(name, what, digest string) map[string]string {
+		return map[string]string{name: what, "digest": digest}
+	}
+	pull, source := agentwire.CredentialOCIPull, agentwire.CredentialSourceRead
+	for name, row := range map[string]struct {
+		step, kind string
+		intent     map[string]string
+		allowed    bool
+	}{
+		"the file":               {"file", source, of("source", "https://a.example/w", digest), true},
+		"its mirror":             {"file", source, of("source", "https://b.example/w", digest), true},
+		"the model":              {"model", pull, of("repository", "r.example/team/llm", digest), true},
+		"another file":           {"file", source, of("source", "https://a.example/x", digest), false},
+		"another digest":         {"file", source, of("source", "https://a.example/w", other), false},
+		"of another step":        {"model", source, of("source", "https://a.example/w", digest), false},
+		"another repository":     {"model", pull, of("repository", "r.example/team/payroll", digest), false},
+		"another manifest":       {"model", pull, of("repository", "r.example/team/llm", other), false},
+		"what comes without TLS": {"plain", pull, of("repository", "r.example/team/open", digest), false},
+		"the model as a file": {
+			"model", source, of("source", "https://r.example/team/llm@"+digest, digest), true,
+		},
+		"something besides": {
+			"file", source, map[string]string{"source": "https://a.example/w", "digest": digest, "write": "yes"}, false,
+		},
+		"keys of a store": {"file", agentwire.CredentialS3Read, of("source", "https://a.example/w", digest), false},
+		"nothing":         {"file", source, nil, false},
+	} {
+		err := boundToStep(agenttask.Task{Type: agentwire.TypeOperationRun, Params: raw}, agentwire.MintRequest{
+			Attempt: 1, OperationID: "run-1", StepID: row.step, CredentialType: row.kind, Intent: row.intent,
+		})
+		if row.allowed && err != nil || !row.allowed && fault.CodeOf(err) != "credential_not_for_step" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -143,10 +143,8 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) { m.StepID = "" }).
 		want(http.StatusUnprocessableEntity, "validation_error")
 	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) {
-		m.Intent = map[string]string{"x": strings.Repeat("y",
-			600)}
-	}).
-		want(http.StatusUnprocessableEntity, "validation_error")
+		m.Intent = map[string]string{"x": strings.Repeat("y", 1100)}
+	}).want(http.StatusUnprocessableEntity, "validation_error")
 	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) { m.Attempt = 7 }).
 		want(http.StatusConflict, "node_task_attempt_unknown")
 	a.post(path(agentwire.PathRegistry), agentwire.RegistryRequest{

@@ -19,6 +19,9 @@ const maxReferrers = 200
 // codeMissing is how a registry says that it does not have something.
 const codeMissing = "artifact_not_in_registry"
 
+// examiner asks one registry, with one login.
+type examiner struct{ registry Registry }
+
 // look is what a registry says of an artifact.
 type look struct {
 	mediaType, artifactType string
@@ -29,8 +32,8 @@ type look struct {
 
 // inspect reads the manifest of an artifact; of an index, also every manifest that it
 // names for a platform.
-func (s *Service) inspect(ctx context.Context, of subject) (look, error) {
-	m, err := s.fetchable(ctx, of.repository, of.digest)
+func (e examiner) inspect(ctx context.Context, of subject) (look, error) {
+	m, err := e.fetchable(ctx, of.repository, of.digest)
 	if err != nil {
 		return look{}, err
 	}
@@ -43,7 +46,7 @@ func (s *Service) inspect(ctx context.Context, of subject) (look, error) {
 		if strings.HasPrefix(name, "unknown/") { // what builders say of the others, which no node runs
 			continue
 		}
-		child, err := s.fetchable(ctx, of.repository, d.Digest)
+		child, err := e.fetchable(ctx, of.repository, d.Digest)
 		if err != nil {
 			return look{}, err
 		}
@@ -59,16 +62,16 @@ func (s *Service) inspect(ctx context.Context, of subject) (look, error) {
 }
 
 // fetchable reads a manifest that a node would fetch, or an index that names some.
-func (s *Service) fetchable(ctx context.Context, repository, digest string) (manifest, error) {
-	m, err := s.manifest(ctx, repository, digest)
+func (e examiner) fetchable(ctx context.Context, repository, digest string) (manifest, error) {
+	m, err := e.manifest(ctx, repository, digest)
 	if err == nil {
 		err = m.fetchable()
 	}
 	return m, err
 }
 
-func (s *Service) manifest(ctx context.Context, repository, digest string) (manifest, error) {
-	mediaType, body, err := s.registry.Manifest(ctx, repository, digest)
+func (e examiner) manifest(ctx context.Context, repository, digest string) (manifest, error) {
+	mediaType, body, err := e.registry.Manifest(ctx, repository, digest)
 	if err != nil {
 		return manifest{}, err
 	}
@@ -108,11 +111,11 @@ func (f *findings) take(k Key, format Format) {
 // verify looks for a signature that counts, in both forms, and prefers one by a key of the
 // platform. One that counts is enough, whatever else is there, and whatever of it cannot
 // be read: whoever may write to the repository could otherwise unsign it.
-func (s *Service) verify(ctx context.Context, of subject, keys []Key) (Verdict, error) {
+func (e examiner) verify(ctx context.Context, of subject, keys []Key) (Verdict, error) {
 	var f findings
-	s.bundles(ctx, of, keys, &f)
+	e.bundles(ctx, of, keys, &f)
 	if !f.ofPlatform {
-		s.simple(ctx, of, keys, &f)
+		e.simple(ctx, of, keys, &f)
 	}
 	switch {
 	case !f.best.Key.IsZero():
@@ -137,8 +140,8 @@ func ends(all []string, most int) (some []string, more bool) {
 }
 
 // bundles looks through the bundles among the referrers.
-func (s *Service) bundles(ctx context.Context, of subject, keys []Key, f *findings) {
-	all, err := s.registry.Referrers(ctx, of.repository, of.digest, typeBundle)
+func (e examiner) bundles(ctx context.Context, of subject, keys []Key, f *findings) {
+	all, err := e.registry.Referrers(ctx, of.repository, of.digest, typeBundle)
 	if err != nil {
 		f.missed(err)
 		return
@@ -148,7 +151,7 @@ func (s *Service) bundles(ctx context.Context, of subject, keys []Key, f *findin
 		if f.ofPlatform || ctx.Err() != nil {
 			return
 		}
-		raw, err := s.bundle(ctx, of, digest)
+		raw, err := e.bundle(ctx, of, digest)
 		switch {
 		case transient(err):
 			f.missed(err)
@@ -169,8 +172,8 @@ func (s *Service) bundles(ctx context.Context, of subject, keys []Key, f *findin
 }
 
 // bundle reads the bundle that a referrer holds; none: it is something else.
-func (s *Service) bundle(ctx context.Context, of subject, digest string) ([]byte, error) {
-	m, err := s.manifest(ctx, of.repository, digest)
+func (e examiner) bundle(ctx context.Context, of subject, digest string) ([]byte, error) {
+	m, err := e.manifest(ctx, of.repository, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -180,12 +183,12 @@ func (s *Service) bundle(ctx context.Context, of subject, digest string) ([]byte
 	if m.Subject == nil || m.Subject.Digest != of.digest || len(m.Layers) != 1 || m.Layers[0].MediaType != typeBundle {
 		return nil, errors.New("a referrer claims to be a bundle of it, and is not")
 	}
-	return s.registry.Blob(ctx, of.repository, m.Layers[0].Digest, maxBundle)
+	return e.registry.Blob(ctx, of.repository, m.Layers[0].Digest, maxBundle)
 }
 
 // simple looks through the signatures of the older form.
-func (s *Service) simple(ctx context.Context, of subject, keys []Key, f *findings) {
-	mediaType, body, err := s.registry.Tagged(ctx, of.repository, strings.Replace(of.digest, ":", "-", 1)+".sig")
+func (e examiner) simple(ctx context.Context, of subject, keys []Key, f *findings) {
+	mediaType, body, err := e.registry.Tagged(ctx, of.repository, strings.Replace(of.digest, ":", "-", 1)+".sig")
 	if fault.CodeOf(err) == codeMissing {
 		return
 	}
@@ -208,7 +211,7 @@ func (s *Service) simple(ctx context.Context, of subject, keys []Key, f *finding
 		if l.MediaType != typeSimpleSigning {
 			continue
 		}
-		payload, err := s.registry.Blob(ctx, of.repository, l.Digest, maxPayload)
+		payload, err := e.registry.Blob(ctx, of.repository, l.Digest, maxPayload)
 		if transient(err) {
 			f.missed(err)
 			continue

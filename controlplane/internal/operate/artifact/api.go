@@ -161,6 +161,8 @@ func (s *Service) RegisterAPI(api *httpapi.API) {
 	s.registerTenant(api)
 	s.registerProject(api)
 	s.registerKeys(api)
+	s.registerGlobalSources(api)
+	s.registerTenantSources(api)
 }
 
 func (s *Service) list(ctx context.Context, by Owner, in Filters) (*httpapi.Listed[View], error) {

@@ -159,7 +159,7 @@ func TestWhatCannotBeRegistered(t *testing.T) {
 func TestAttackARegistryInOurNetworksIsNotAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
-	s := artifact.New(w.db, registry.New(registry.Config{Guard: guard.Config{}, PlainHTTP: []string{w.host}}))
+	s := w.with(registry.Config{Guard: guard.Config{}, PlainHTTP: []string{w.host}})
 	w.exec(`DELETE FROM operation_policy_overrides`)
 	_, port, _ := strings.Cut(w.host, ":")
 	for _, host := range []string{w.host, "localhost:" + port, "169.254.169.254", "10.0.0.1"} {

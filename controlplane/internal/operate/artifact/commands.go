@@ -56,7 +56,12 @@ func (s *Service) read(ctx context.Context, by Owner, source string) (look, Verd
 	defer done()
 	repository, digest, _ := parts(source)
 	of := subject{repository, digest}
-	seen, err := s.inspect(ctx, of)
+	login, err := s.loginFor(ctx, by, repository)
+	if err != nil {
+		return look{}, Verdict{}, err
+	}
+	e := examiner{s.registries(login)}
+	seen, err := e.inspect(ctx, of)
 	if err != nil {
 		return look{}, Verdict{}, err
 	}
@@ -64,7 +69,7 @@ func (s *Service) read(ctx context.Context, by Owner, source string) (look, Verd
 	if err != nil {
 		return look{}, Verdict{}, err
 	}
-	verdict, err := s.verify(ctx, of, keys)
+	verdict, err := e.verify(ctx, of, keys)
 	return seen, verdict, err
 }
 

@@ -53,6 +53,8 @@ type world struct {
 	acme      policy.Owner // a project
 	other     id.Org
 	ctx       context.Context
+	secrets   safe
+	objects   stores
 }
 
 // newWorld starts a registry, with or without the API of referrers.
@@ -65,9 +67,9 @@ func newWorld(t *testing.T, referrers bool) *world {
 		acme: policy.Owner{Org: id.New[id.Org](), Project: id.New[id.Project]()},
 	}
 	w.db, w.owner = postgrestest.NewWithOwner(t)
-	w.service = artifact.New(w.db, registry.New(registry.Config{
+	w.service = w.with(registry.Config{
 		Guard: guard.Config{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, PlainHTTP: []string{w.host},
-	}))
+	})
 	w.exec(`INSERT INTO organizations (id, slug, name) VALUES ($1, 'acme', 'Acme'), ($2, 'other', 'Other')`,
 		w.acme.Org, w.other)
 	w.exec(`INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'training', 'Training')`, w.acme.Project, w.acme.Org)
@@ -75,6 +77,15 @@ func newWorld(t *testing.T, referrers bool) *world {
 		VALUES ('*', 'global', $1, 'test')`, []string{w.host, "models.example"})
 	w.ctx = auth.With(t.Context(), &auth.Principal{Kind: auth.KindUser, ID: "ann", Platform: auth.PlatformAdmin})
 	return w
+}
+
+// with is a service whose registries are asked as a configuration says.
+func (w *world) with(cfg registry.Config) *artifact.Service {
+	client := registry.New(cfg)
+	return artifact.New(artifact.Config{
+		DB: w.db, Secrets: &w.secrets, Objects: &w.objects,
+		Registries: func(l artifact.Login) artifact.Registry { return client.As(l.User, l.Password) },
+	})
 }
 
 func (w *world) exec(query string, args ...any) {

@@ -109,3 +109,41 @@ WHERE id = sqlc.arg(id) AND org_id IS NOT DISTINCT FROM sqlc.narg(org_id) FOR NO
 -- name: WithdrawKey :one
 UPDATE artifact_keys SET withdrawn_at = clock_timestamp(), withdrawn_by = $2, withdrawn_because = $3
 WHERE id = $1 RETURNING *;
+
+-- name: CountSources :one
+SELECT count(*) FROM artifact_sources WHERE org_id IS NOT DISTINCT FROM sqlc.narg(org_id);
+
+-- name: InsertSource :one
+INSERT INTO artifact_sources (id, org_id, name, kind, reach, login, region, shared, has_secret, created_by, updated_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) RETURNING *;
+
+-- name: ListSources :many
+SELECT * FROM artifact_sources
+WHERE org_id IS NOT DISTINCT FROM sqlc.narg(org_id) AND id > sqlc.arg(after)::uuid
+ORDER BY id LIMIT sqlc.arg(page_size);
+
+-- name: LockSource :one
+SELECT * FROM artifact_sources
+WHERE id = sqlc.arg(id) AND org_id IS NOT DISTINCT FROM sqlc.narg(org_id) FOR UPDATE;
+
+-- name: RotateSource :one
+UPDATE artifact_sources SET login = $2, has_secret = $3, updated_at = clock_timestamp(), updated_by = $4,
+    version = version + 1
+WHERE id = $1 RETURNING *;
+
+-- name: DeleteSource :exec
+DELETE FROM artifact_sources WHERE id = $1;
+
+-- name: SourcesFor :many
+-- The sources whose logins may read what an owner registered: its own, and those that a level above shares.
+SELECT * FROM artifact_sources s
+WHERE s.org_id IS NULL AND (s.shared OR sqlc.arg(of_platform)::boolean)
+   OR s.org_id = sqlc.narg(org_id) AND (s.shared OR NOT sqlc.arg(of_project)::boolean)
+ORDER BY s.org_id NULLS LAST, length(s.reach) DESC, s.id;
+
+-- name: OwnersOf :many
+-- Who registered something, as far as a run may know; the narrowest first.
+SELECT DISTINCT org_id, project_id FROM artifacts
+WHERE source = sqlc.arg(source) AND digest = sqlc.arg(digest) AND status IN ('active', 'deprecated')
+  AND (org_id IS NULL OR org_id = sqlc.narg(org_id) AND (project_id IS NULL OR project_id = sqlc.narg(project_id)))
+ORDER BY project_id NULLS LAST, org_id NULLS LAST;

@@ -3,9 +3,11 @@ package artifact
 import (
 	"context"
 	"sync"
+	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/postgres"
 )
 
@@ -17,19 +19,58 @@ type Registry interface {
 	Blob(ctx context.Context, repository, digest string, most int64) ([]byte, error)
 	// Referrers lists the digests of what refers to a manifest and may be of a type.
 	Referrers(ctx context.Context, repository, digest, artifactType string) ([]string, error)
+	// Token gets a token that reads one repository until it expires, or none where nobody
+	// needs one.
+	Token(ctx context.Context, repository, digest string) (token redact.Secret, expires time.Time, err error)
+}
+
+// Login is what a registry lets somebody in with. Its zero value is nobody's.
+type Login struct {
+	User     string
+	Password redact.Secret
+}
+
+// Objects make addresses that read one file for a short time.
+type Objects interface {
+	// Sign makes one of a store that speaks the protocol of S3.
+	Sign(ctx context.Context, address, region string, key Login, now time.Time, life time.Duration) (redact.Secret, error)
+	// Resolve asks a hub for one, and refuses a file with another digest.
+	Resolve(ctx context.Context, address, digest string, token redact.Secret) (redact.Secret, error)
+}
+
+// Secrets keep the secrets of sources.
+type Secrets interface {
+	Put(ctx context.Context, path string, values map[string]redact.Secret) error
+	Get(ctx context.Context, path string) (map[string]redact.Secret, error)
+	Delete(ctx context.Context, path string) error
+}
+
+// Config is what a service needs.
+type Config struct {
+	DB         *postgres.DB
+	Registries func(Login) Registry
+	Objects    Objects
+	Secrets    Secrets
+	Clock      func() time.Time // nil: time.Now
 }
 
 // Service holds the commands and queries of the package. Any number of replicas may
 // run side by side.
 type Service struct {
-	db       *postgres.DB
-	registry Registry
-	readers  *readers
+	db         *postgres.DB
+	registries func(Login) Registry
+	objects    Objects
+	secrets    Secrets
+	clock      func() time.Time
+	readers    *readers
 }
 
 // New makes the service. It connects to nothing.
-func New(db *postgres.DB, registry Registry) *Service {
-	return &Service{db, registry, &readers{of: map[id.Org]int{}}}
+func New(cfg Config) *Service {
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	return &Service{cfg.DB, cfg.Registries, cfg.Objects, cfg.Secrets, cfg.Clock, &readers{of: map[id.Org]int{}}}
 }
 
 // How many reads of registries go on at a time. Each may take half a minute and some

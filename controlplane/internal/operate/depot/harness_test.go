@@ -103,7 +103,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.service = depot.New(depot.Config{
 		DB: db, Registry: home(at, file), Folder: t.TempDir(),
-		Places: artifact.New(db, nil), Tasks: w.tasks, Tenants: w, Logger: slog.New(slog.DiscardHandler),
+		Places: artifact.New(artifact.Config{DB: db}), Tasks: w.tasks, Tenants: w, Logger: slog.New(slog.DiscardHandler),
 	})
 	return w
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation/internal/operationdb"
@@ -68,6 +70,20 @@ func Get(ctx context.Context, db operationdb.DBTX, of id.Operation) (Operation, 
 		return o, err
 	}
 	return all[0], nil
+}
+
+// OwnerOfTask is whose run a task of a node belongs to.
+func (s *Service) OwnerOfTask(ctx context.Context, t agenttask.Task) (Owner, error) {
+	var p agentwire.OperationRunParams
+	if err := json.Unmarshal(t.Params, &p); err != nil {
+		return Owner{}, fmt.Errorf("read parameters of task %s: %w", t.ID, err)
+	}
+	of, err := id.Parse[id.Operation](p.OperationID)
+	if err != nil {
+		return Owner{}, fmt.Errorf("read parameters of task %s: %w", t.ID, err)
+	}
+	o, err := Get(ctx, s.db, of)
+	return o.Owner, err
 }
 
 func lock(ctx context.Context, tx pgx.Tx, of id.Operation) (Operation, error) {

@@ -58,3 +58,22 @@ type ArtifactKey struct {
 	WithdrawnBy      string
 	WithdrawnBecause string
 }
+
+type ArtifactSource struct {
+	ID    id.ArtifactSource
+	OrgID id.Org
+	Name  string
+	Kind  string
+	// How repositories or addresses begin that the login is for.
+	Reach  string
+	Login  string
+	Region string
+	// It also reads what levels below its owner registered.
+	Shared    bool
+	HasSecret bool
+	Version   int64
+	CreatedAt time.Time
+	CreatedBy string
+	UpdatedAt time.Time
+	UpdatedBy string
+}

@@ -46,6 +46,26 @@ func (q *Queries) CountKeys(ctx context.Context, orgID id.Org) (int64, error) {
 	return count, err
 }
 
+const countSources = `-- name: CountSources :one
+SELECT count(*) FROM artifact_sources WHERE org_id IS NOT DISTINCT FROM $1
+`
+
+func (q *Queries) CountSources(ctx context.Context, orgID id.Org) (int64, error) {
+	row := q.db.QueryRow(ctx, countSources, orgID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const deleteSource = `-- name: DeleteSource :exec
+DELETE FROM artifact_sources WHERE id = $1
+`
+
+func (q *Queries) DeleteSource(ctx context.Context, argID id.ArtifactSource) error {
+	_, err := q.db.Exec(ctx, deleteSource, argID)
+	return err
+}
+
 const get = `-- name: Get :one
 SELECT id, org_id, project_id, name, kind, source, digest, size, media_type, artifact_type, layers, platforms, labels, signature, signature_format, signature_reason, key_id, checked_at, status, status_reason, version, created_at, created_by, updated_at, updated_by FROM artifacts
 WHERE id = $1 AND (org_id IS NULL OR org_id = $2
@@ -222,6 +242,57 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (ArtifactK
 	return i, err
 }
 
+const insertSource = `-- name: InsertSource :one
+INSERT INTO artifact_sources (id, org_id, name, kind, reach, login, region, shared, has_secret, created_by, updated_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) RETURNING id, org_id, name, kind, reach, login, region, shared, has_secret, version, created_at, created_by, updated_at, updated_by
+`
+
+type InsertSourceParams struct {
+	ID        id.ArtifactSource
+	OrgID     id.Org
+	Name      string
+	Kind      string
+	Reach     string
+	Login     string
+	Region    string
+	Shared    bool
+	HasSecret bool
+	CreatedBy string
+}
+
+func (q *Queries) InsertSource(ctx context.Context, arg InsertSourceParams) (ArtifactSource, error) {
+	row := q.db.QueryRow(ctx, insertSource,
+		arg.ID,
+		arg.OrgID,
+		arg.Name,
+		arg.Kind,
+		arg.Reach,
+		arg.Login,
+		arg.Region,
+		arg.Shared,
+		arg.HasSecret,
+		arg.CreatedBy,
+	)
+	var i ArtifactSource
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.Name,
+		&i.Kind,
+		&i.Reach,
+		&i.Login,
+		&i.Region,
+		&i.Shared,
+		&i.HasSecret,
+		&i.Version,
+		&i.CreatedAt,
+		&i.CreatedBy,
+		&i.UpdatedAt,
+		&i.UpdatedBy,
+	)
+	return i, err
+}
+
 const keysOf = `-- name: KeysOf :many
 SELECT id, org_id, name, pem, fingerprint, algorithm, repositories, not_before, not_after, created_at, created_by, withdrawn_at, withdrawn_by, withdrawn_because FROM artifact_keys WHERE id = ANY ($1::uuid[])
 `
@@ -379,6 +450,53 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ArtifactK
 	return items, nil
 }
 
+const listSources = `-- name: ListSources :many
+SELECT id, org_id, name, kind, reach, login, region, shared, has_secret, version, created_at, created_by, updated_at, updated_by FROM artifact_sources
+WHERE org_id IS NOT DISTINCT FROM $1 AND id > $2::uuid
+ORDER BY id LIMIT $3
+`
+
+type ListSourcesParams struct {
+	OrgID    id.Org
+	After    string
+	PageSize int32
+}
+
+func (q *Queries) ListSources(ctx context.Context, arg ListSourcesParams) ([]ArtifactSource, error) {
+	rows, err := q.db.Query(ctx, listSources, arg.OrgID, arg.After, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ArtifactSource
+	for rows.Next() {
+		var i ArtifactSource
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrgID,
+			&i.Name,
+			&i.Kind,
+			&i.Reach,
+			&i.Login,
+			&i.Region,
+			&i.Shared,
+			&i.HasSecret,
+			&i.Version,
+			&i.CreatedAt,
+			&i.CreatedBy,
+			&i.UpdatedAt,
+			&i.UpdatedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lock = `-- name: Lock :one
 SELECT id, org_id, project_id, name, kind, source, digest, size, media_type, artifact_type, layers, platforms, labels, signature, signature_format, signature_reason, key_id, checked_at, status, status_reason, version, created_at, created_by, updated_at, updated_by FROM artifacts
 WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2
@@ -464,6 +582,38 @@ SELECT pg_advisory_xact_lock(hashtextextended('artifacts ' || $1::text, 0))
 func (q *Queries) LockOwner(ctx context.Context, owner string) error {
 	_, err := q.db.Exec(ctx, lockOwner, owner)
 	return err
+}
+
+const lockSource = `-- name: LockSource :one
+SELECT id, org_id, name, kind, reach, login, region, shared, has_secret, version, created_at, created_by, updated_at, updated_by FROM artifact_sources
+WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR UPDATE
+`
+
+type LockSourceParams struct {
+	ID    id.ArtifactSource
+	OrgID id.Org
+}
+
+func (q *Queries) LockSource(ctx context.Context, arg LockSourceParams) (ArtifactSource, error) {
+	row := q.db.QueryRow(ctx, lockSource, arg.ID, arg.OrgID)
+	var i ArtifactSource
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.Name,
+		&i.Kind,
+		&i.Reach,
+		&i.Login,
+		&i.Region,
+		&i.Shared,
+		&i.HasSecret,
+		&i.Version,
+		&i.CreatedAt,
+		&i.CreatedBy,
+		&i.UpdatedAt,
+		&i.UpdatedBy,
+	)
+	return i, err
 }
 
 const lockStanding = `-- name: LockStanding :exec
@@ -601,6 +751,51 @@ func (q *Queries) OrgOfProject(ctx context.Context, argID id.Project) (id.Org, e
 	return org_id, err
 }
 
+const ownersOf = `-- name: OwnersOf :many
+SELECT DISTINCT org_id, project_id FROM artifacts
+WHERE source = $1 AND digest = $2 AND status IN ('active', 'deprecated')
+  AND (org_id IS NULL OR org_id = $3 AND (project_id IS NULL OR project_id = $4))
+ORDER BY project_id NULLS LAST, org_id NULLS LAST
+`
+
+type OwnersOfParams struct {
+	Source    string
+	Digest    string
+	OrgID     id.Org
+	ProjectID id.Project
+}
+
+type OwnersOfRow struct {
+	OrgID     id.Org
+	ProjectID id.Project
+}
+
+// Who registered something, as far as a run may know; the narrowest first.
+func (q *Queries) OwnersOf(ctx context.Context, arg OwnersOfParams) ([]OwnersOfRow, error) {
+	rows, err := q.db.Query(ctx, ownersOf,
+		arg.Source,
+		arg.Digest,
+		arg.OrgID,
+		arg.ProjectID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OwnersOfRow
+	for rows.Next() {
+		var i OwnersOfRow
+		if err := rows.Scan(&i.OrgID, &i.ProjectID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const placeOf = `-- name: PlaceOf :one
 SELECT p.org_id, p.id FROM projects p JOIN organizations o ON o.id = p.org_id
 WHERE o.slug = $1 AND p.slug = $2
@@ -659,6 +854,95 @@ func (q *Queries) RevokedAmong(ctx context.Context, arg RevokedAmongParams) ([]R
 	for rows.Next() {
 		var i RevokedAmongRow
 		if err := rows.Scan(&i.Digest, &i.Because); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const rotateSource = `-- name: RotateSource :one
+UPDATE artifact_sources SET login = $2, has_secret = $3, updated_at = clock_timestamp(), updated_by = $4,
+    version = version + 1
+WHERE id = $1 RETURNING id, org_id, name, kind, reach, login, region, shared, has_secret, version, created_at, created_by, updated_at, updated_by
+`
+
+type RotateSourceParams struct {
+	ID        id.ArtifactSource
+	Login     string
+	HasSecret bool
+	UpdatedBy string
+}
+
+func (q *Queries) RotateSource(ctx context.Context, arg RotateSourceParams) (ArtifactSource, error) {
+	row := q.db.QueryRow(ctx, rotateSource,
+		arg.ID,
+		arg.Login,
+		arg.HasSecret,
+		arg.UpdatedBy,
+	)
+	var i ArtifactSource
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.Name,
+		&i.Kind,
+		&i.Reach,
+		&i.Login,
+		&i.Region,
+		&i.Shared,
+		&i.HasSecret,
+		&i.Version,
+		&i.CreatedAt,
+		&i.CreatedBy,
+		&i.UpdatedAt,
+		&i.UpdatedBy,
+	)
+	return i, err
+}
+
+const sourcesFor = `-- name: SourcesFor :many
+SELECT id, org_id, name, kind, reach, login, region, shared, has_secret, version, created_at, created_by, updated_at, updated_by FROM artifact_sources s
+WHERE s.org_id IS NULL AND (s.shared OR $1::boolean)
+   OR s.org_id = $2 AND (s.shared OR NOT $3::boolean)
+ORDER BY s.org_id NULLS LAST, length(s.reach) DESC, s.id
+`
+
+type SourcesForParams struct {
+	OfPlatform bool
+	OrgID      id.Org
+	OfProject  bool
+}
+
+// The sources whose logins may read what an owner registered: its own, and those that a level above shares.
+func (q *Queries) SourcesFor(ctx context.Context, arg SourcesForParams) ([]ArtifactSource, error) {
+	rows, err := q.db.Query(ctx, sourcesFor, arg.OfPlatform, arg.OrgID, arg.OfProject)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ArtifactSource
+	for rows.Next() {
+		var i ArtifactSource
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrgID,
+			&i.Name,
+			&i.Kind,
+			&i.Reach,
+			&i.Login,
+			&i.Region,
+			&i.Shared,
+			&i.HasSecret,
+			&i.Version,
+			&i.CreatedAt,
+			&i.CreatedBy,
+			&i.UpdatedAt,
+			&i.UpdatedBy,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
