@@ -16,6 +16,10 @@ const (
 		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"trust_bundle":"","trust_refused":"trust_unsigned verifiers","certificate_not_after":"2026-03-05T05:06:07Z",` +
 		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr","memory_bytes":44040192,"started_at":"2026-03-04T05:00:07Z",` +
 		`"update_path":"certificate_repair","update_path_because":"its agent has no valid certificate and is refused"}`
+	runJSON = `{"run_id":"` + checkID + `","node_id":"` + nodeID + `","hostname":"c07u31","mode":"rebootstrap","scenario":"certificate_repair","safety_policy":"idle_only",` +
+		`"target_version":"1.3.0","from_version":"1.2.3","way":"operator","status":"awaiting_operator","detail":"it waits for somebody to act on the machine, and for the report of the node after that",` +
+		`"error_code":"","error_message":"","attempt":1,"reason":"lapsed","requested_by":"Ada","created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z","deadline_at":"2026-03-11T05:06:07Z",` +
+		`"next_action":{"action":"brokered_bootstrap","text":"an agent without a valid certificate is refused, so it cannot be told anything; run on the machine, as root, what this prints","command":"gpuaas node bootstrap c07u31 --recovery"}}`
 	nodePart = `"node_id":"` + nodeID +
 		`","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
 		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","rack":"c07","pool":"training","labels":{"fabric":"ib0"},"onboarding_mode":"manual","schedulable":false,"hold_reason":"GPU 3 is slow","held_by":"","holds":[{"hold_id":"` + checkID + `","kind":"complaint","owner":"","reason":"GPU 3 is slow","since":"2026-03-04T05:00:00Z","by":"user:1","by_name":"Ada"}],"tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
@@ -97,7 +101,12 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"add-node-hold": answer(201, nodeJSON), "lift-node-hold": answer(200, nodeJSON),
 		"quarantine-node": answer(200, nodeJSON), "taint-node": answer(200, nodeJSON),
 		"return-node-to-service":   answer(200, nodeJSON),
-		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON),
+		"get-node-agent-lifecycle": answer(200, agentJSON[:len(agentJSON)-1]+`,"latest_run":`+runJSON+`}`),
+		"begin-agent-run": answer(201, runJSON[:len(runJSON)-1]+`,"bootstrap":`+bootstrapJSON+
+			`,"package":{"version":"1.3.0","digest":"sha256:9f86","size_bytes":1,"signer_version":"v1","programs":{"gpuaas-agent":"sha256:4f2a"}}}`),
+		"list-agent-runs": pageOf(runJSON), "get-agent-run": answer(200, runJSON),
+		"retry-agent-run": answer(200, runJSON), "cancel-agent-run": answer(200, runJSON),
+		"issue-node-bootstrap": answer(201, bootstrapJSON),
 		"revoke-node-identity": nothing,
 		"get-node-hardware":    answer(200, hardwareJSON), "accept-node-hardware": answer(200, hardwareJSON),
 		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone),

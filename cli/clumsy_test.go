@@ -70,7 +70,7 @@ func (u *clumsy) misspell() {
 			cmd.IsAdditionalHelpTopicCommand() {
 			return
 		}
-		if cmd.HasSubCommands() {
+		if cmd.HasSubCommands() && !strings.Contains(cmd.Use, " ") { // else what is typed may be a name
 			for _, c := range cmd.Commands() {
 				if !c.Hidden && len(c.Name()) > 4 && cmd.Name() != "gpuaas" {
 					try("did you mean: "+cmd.CommandPath()+" ", typed(c.Name()[:2]+c.Name()[3:])...)

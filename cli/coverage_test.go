@@ -249,6 +249,14 @@ var errands = slices.Concat(rentErrands, allocationErrands, webhookErrands, main
 	{"node-hardware", "node hardware c07u31"},
 	{"node-accept-hardware", "node accept-hardware c07u31 --claim sha256:9f86 --reason mainboard"},
 	{"node-agent", "node agent c07u31"},
+	{
+		"node-agent-start",
+		"node agent start c07u31 --scenario certificate_repair --reason lapsed",
+	},
+	{"node-agent-runs", "node agent runs c07u31"},
+	{"node-agent-run", "node agent run c07u31"},
+	{"node-agent-retry", "node agent retry c07u31 --reason idle"},
+	{"node-agent-cancel", "node agent cancel c07u31 --reason enough"},
 	{"node-task-run", "node task run c07u31 node.validate_clean --reason next"},
 	{
 		"node-task-run-wait",

@@ -105,17 +105,18 @@ func TestDecommissionMisused(t *testing.T) {
 // What cannot be undone is asked about on a terminal; elsewhere it is done only with --yes.
 func TestDestructionIsConfirmed(t *testing.T) {
 	for args, operation := range map[string]string{
-		"node reset c07u31 --reason r":                                          "decommission-node",
-		"node retire c07u31 --reason r":                                         "retire-node",
-		"node storage-cleanup c07u31 --scope local --reason r":                  "clean-node-storage",
-		"onboarding restart-clean c07u43 --reason r":                            "restart-onboarding-clean",
-		"drift resolve c07u31 reimage --reason r":                               "resolve-node-drift",
-		"node reimage c07u31 --reason r":                                        "decommission-node",
-		"node remove c07u31 --reason r":                                         "remove-node",
-		"decommission start c07u31 --mode reimage --reason r":                   "decommission-node",
-		"decommission start c07u31 --mode full_decommission --reason r":         "decommission-node",
-		"decommission batch start --mode soft_reset --status active --reason r": "create-decommission-batch",
-		"node task run c07u31 node.drain --reason r":                            "create-node-task",
+		"node reset c07u31 --reason r":                                                  "decommission-node",
+		"node retire c07u31 --reason r":                                                 "retire-node",
+		"node storage-cleanup c07u31 --scope local --reason r":                          "clean-node-storage",
+		"onboarding restart-clean c07u43 --reason r":                                    "restart-onboarding-clean",
+		"drift resolve c07u31 reimage --reason r":                                       "resolve-node-drift",
+		"node reimage c07u31 --reason r":                                                "decommission-node",
+		"node remove c07u31 --reason r":                                                 "remove-node",
+		"decommission start c07u31 --mode reimage --reason r":                           "decommission-node",
+		"decommission start c07u31 --mode full_decommission --reason r":                 "decommission-node",
+		"decommission batch start --mode soft_reset --status active --reason r":         "create-decommission-batch",
+		"node task run c07u31 node.drain --reason r":                                    "create-node-task",
+		"node agent start c07u31 --mode reimage --scenario repair_reinstall --reason r": "begin-agent-run",
 	} {
 		for _, c := range []struct {
 			name, in, more string

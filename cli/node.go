@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -175,13 +176,7 @@ func (a *app) nodeCommand() *cobra.Command {
 		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeTaintCommand(),
 		a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
 		a.nodeHardwareCommand(), a.nodeAcceptHardwareCommand(),
-		a.verb(verb{
-			use: "agent NODE", short: "Show which agent a node has and should have", args: frame.Exactly("NODE"),
-			operations: []string{"get-node-agent-lifecycle"},
-			run: nodeVerb(func(s *session, id types.UUID) error {
-				return frame.Show(s.Session, a.agentColumns())(s.API.GetNodeAgentLifecycleWithResponse(s.Ctx, id))
-			}),
-		}),
+		a.nodeAgentCommand(),
 		a.nodeTaskCommand(),
 	)
 	return a.noun(noun{
@@ -196,10 +191,10 @@ func badge(b apiclient.NodeAgentViewBadge) string {
 	return strings.ToUpper(words[:min(1, len(words))]) + words[min(1, len(words)):]
 }
 
-func (a *app) agentColumns() []table.Column[apiclient.NodeAgentView] {
-	type agent = apiclient.NodeAgentView
+func (a *app) agentColumns() []table.Column[apiclient.AgentrunLifecycleView] {
+	type agent = apiclient.AgentrunLifecycleView
 	return []table.Column[agent]{
-		{Title: "AGENT", Text: func(v agent) string { return badge(v.Badge) }},
+		{Title: "AGENT", Text: func(v agent) string { return badge(apiclient.NodeAgentViewBadge(v.Badge)) }},
 		{Title: "AGENT DRIFT", Text: func(v agent) string { return string(v.DriftState) }},
 		{Title: "VERSION", Text: func(v agent) string { return v.ReportedAgentVersion }},
 		{Title: "COMMIT", Text: func(v agent) string { return v.ReportedAgentCommit }},
@@ -213,7 +208,20 @@ func (a *app) agentColumns() []table.Column[apiclient.NodeAgentView] {
 		at(a, "CERTIFICATE UNTIL", func(v agent) *time.Time { return v.CertificateNotAfter }),
 		{Title: "VERIFIERS", Text: func(v agent) string { return strconv.FormatInt(v.VerifierVersion, 10) }},
 		{Title: "REFUSED TO TRUST", Text: func(v agent) string { return v.TrustRefused }},
+		{Title: "LATEST RUN", Text: func(v agent) string { return latestRun(v.LatestRun) }},
 	}
+}
+
+// latestRun is what was last done to an agent, in one line.
+func latestRun(v *apiclient.AgentrunView) string {
+	if v == nil {
+		return ""
+	}
+	said := fmt.Sprintf("%s by %s is %s", v.Scenario, v.Mode, v.Status)
+	if about := cmp.Or(v.ErrorMessage, v.Detail); about != "" {
+		said += ": " + about
+	}
+	return strings.ReplaceAll(said, "_", " ")
 }
 
 // nodeVerb is a command about one node and nothing else.

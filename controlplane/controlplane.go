@@ -346,7 +346,8 @@ func (p *parts) markWorkflows(ctx context.Context) {
 func (p *parts) workflows() []durable.Registration {
 	out := []durable.Registration{
 		selfcheck.Register(p.selfCheckActivities()), p.reconciliations.RegisterWorker,
-		p.allocations.RegisterWorker, p.operations.RegisterWorker, p.rollouts.RegisterWorker, p.balances.RegisterWorker,
+		p.allocations.RegisterWorker, p.operations.RegisterWorker, p.rollouts.RegisterWorker, p.agentRuns.RegisterWorker,
+		p.balances.RegisterWorker,
 		p.statements.RegisterWorker,
 	}
 	for _, k := range p.jobs {

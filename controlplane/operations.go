@@ -6,12 +6,15 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/adapter/registry"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/operate/agentrun"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/depot"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/operate/policy"
 	"gpuaas/controlplane/internal/operate/rollout"
+	"gpuaas/controlplane/internal/work/decommission"
 )
 
 func (p *parts) registerOperations(api *httpapi.API) {
@@ -38,6 +41,26 @@ func (p *parts) newRuns() {
 		Giveable: p.fleet.giveable,
 	})
 	p.fleet.cameBack = p.rollouts.CameBack
+	p.agentRuns = agentrun.New(agentrun.Config{
+		DB: p.db, Tasks: p.fleet.tasks, Nodes: p.fleet.nodes, Prepare: p.fleet.packages.Prepare,
+		Programs: p.fleet.packages.Programs, Reinstall: p.reinstall,
+	})
+}
+
+// reinstall asks for the decommission that reinstalls a node.
+func (p *parts) reinstall(ctx context.Context, of id.Node, reason string) (id.Decommission, error) {
+	d, _, err := p.decommissions.Request(ctx, of, decommission.Request{
+		Mode: decommission.Reimage, Reason: shortened(reason, 500),
+	})
+	return d.ID, err
+}
+
+// shortened cuts a text, so that it fits where it is kept.
+func shortened(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
 }
 
 // home is how the control plane reads from the platform's own registry.

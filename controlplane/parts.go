@@ -36,6 +36,7 @@ import (
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/payment"
 	"gpuaas/controlplane/internal/money/statement"
+	"gpuaas/controlplane/internal/operate/agentrun"
 	"gpuaas/controlplane/internal/operate/artifact"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/depot"
@@ -92,6 +93,7 @@ type parts struct {
 	webhooks        *webhook.Service
 	operations      *operation.Service
 	rollouts        *rollout.Service
+	agentRuns       *agentrun.Service
 	policies        *policy.Service
 	reconciliations *reconciliation.Service
 	pruning         *pruning.Service
@@ -161,7 +163,7 @@ func (p *parts) observe() error {
 	}
 	_, err := outbox.ObserveStats(p.db)
 	return errors.Join(err, node.ObserveStats(p.db), agenttask.ObserveStats(p.db), p.reconciliations.ObserveStats(),
-		p.fleetview().ObserveStats(), rollout.ObserveStats(p.db),
+		p.fleetview().ObserveStats(), rollout.ObserveStats(p.db), agentrun.ObserveStats(p.db),
 		job.ObserveStats(p.db), allocation.ObserveStats(p.db), balance.ObserveStats(p.db), statement.ObserveStats(p.db))
 }
 
@@ -213,6 +215,7 @@ func (p *parts) lifecycles() []lifecycle.Description {
 		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(), allocation.RequestLifecycle.Describe(),
 		maintenance.Lifecycle.Describe(), definition.Lifecycle.Describe(), operation.Lifecycle.Describe(),
 		operation.TargetLifecycle.Describe(), artifact.Lifecycle.Describe(), balance.Lifecycle.Describe(),
+		agentrun.Lifecycle.Describe(),
 	})
 }
 
@@ -296,6 +299,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.fleet.signers.Register(api)
 	p.fleet.releases.Register(api)
 	p.rollouts.Register(api)
+	p.agentRuns.Register(api)
 	p.fleet.tasks.RegisterAPI(api)
 	p.fleet.terminals.Register(api)
 	p.registerJobs(api, feed)

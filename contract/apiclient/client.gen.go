@@ -37,6 +37,18 @@ const (
 	AccountViewPricingFollowsList AccountViewPricing = "follows_list"
 )
 
+// Defines values for AgentRunState.
+const (
+	AgentRunStateAwaitingOperator AgentRunState = "awaiting_operator"
+	AgentRunStateCancelled        AgentRunState = "cancelled"
+	AgentRunStateDelivering       AgentRunState = "delivering"
+	AgentRunStateParked           AgentRunState = "parked"
+	AgentRunStateReimaging        AgentRunState = "reimaging"
+	AgentRunStateSucceeded        AgentRunState = "succeeded"
+	AgentRunStateVerifying        AgentRunState = "verifying"
+	AgentRunStateWaiting          AgentRunState = "waiting"
+)
+
 // Defines values for AgentreleaseChannelViewChannel.
 const (
 	AgentreleaseChannelViewChannelCandidate AgentreleaseChannelViewChannel = "candidate"
@@ -60,6 +72,208 @@ const (
 	Available AgentreleaseViewStatus = "available"
 	Blocked   AgentreleaseViewStatus = "blocked"
 	Withdrawn AgentreleaseViewStatus = "withdrawn"
+)
+
+// Defines values for AgentrunDetailViewMode.
+const (
+	AgentrunDetailViewModeManualInstall AgentrunDetailViewMode = "manual_install"
+	AgentrunDetailViewModeRebootstrap   AgentrunDetailViewMode = "rebootstrap"
+	AgentrunDetailViewModeReimage       AgentrunDetailViewMode = "reimage"
+)
+
+// Defines values for AgentrunDetailViewSafetyPolicy.
+const (
+	AgentrunDetailViewSafetyPolicyAfterDrain AgentrunDetailViewSafetyPolicy = "after_drain"
+	AgentrunDetailViewSafetyPolicyForce      AgentrunDetailViewSafetyPolicy = "force"
+	AgentrunDetailViewSafetyPolicyIdleOnly   AgentrunDetailViewSafetyPolicy = "idle_only"
+)
+
+// Defines values for AgentrunDetailViewScenario.
+const (
+	AgentrunDetailViewScenarioBootstrapInstall  AgentrunDetailViewScenario = "bootstrap_install"
+	AgentrunDetailViewScenarioCertificateRepair AgentrunDetailViewScenario = "certificate_repair"
+	AgentrunDetailViewScenarioDriftReconcile    AgentrunDetailViewScenario = "drift_reconcile"
+	AgentrunDetailViewScenarioInPlaceUpgrade    AgentrunDetailViewScenario = "in_place_upgrade"
+	AgentrunDetailViewScenarioRepairReinstall   AgentrunDetailViewScenario = "repair_reinstall"
+)
+
+// Defines values for AgentrunDetailViewStatus.
+const (
+	AgentrunDetailViewStatusAwaitingOperator AgentrunDetailViewStatus = "awaiting_operator"
+	AgentrunDetailViewStatusCancelled        AgentrunDetailViewStatus = "cancelled"
+	AgentrunDetailViewStatusDelivering       AgentrunDetailViewStatus = "delivering"
+	AgentrunDetailViewStatusParked           AgentrunDetailViewStatus = "parked"
+	AgentrunDetailViewStatusReimaging        AgentrunDetailViewStatus = "reimaging"
+	AgentrunDetailViewStatusSucceeded        AgentrunDetailViewStatus = "succeeded"
+	AgentrunDetailViewStatusVerifying        AgentrunDetailViewStatus = "verifying"
+	AgentrunDetailViewStatusWaiting          AgentrunDetailViewStatus = "waiting"
+)
+
+// Defines values for AgentrunDetailViewWay.
+const (
+	AgentrunDetailViewWayDecommission AgentrunDetailViewWay = "decommission"
+	AgentrunDetailViewWayOperator     AgentrunDetailViewWay = "operator"
+	AgentrunDetailViewWaySelfUpdate   AgentrunDetailViewWay = "self_update"
+)
+
+// Defines values for AgentrunLifecycleViewAgentChannel.
+const (
+	AgentrunLifecycleViewAgentChannelCandidate  AgentrunLifecycleViewAgentChannel = "candidate"
+	AgentrunLifecycleViewAgentChannelPinned     AgentrunLifecycleViewAgentChannel = "pinned"
+	AgentrunLifecycleViewAgentChannelStable     AgentrunLifecycleViewAgentChannel = "stable"
+	AgentrunLifecycleViewAgentChannelUnassigned AgentrunLifecycleViewAgentChannel = "unassigned"
+)
+
+// Defines values for AgentrunLifecycleViewBadge.
+const (
+	AgentrunLifecycleViewBadgeCertRepair   AgentrunLifecycleViewBadge = "cert_repair"
+	AgentrunLifecycleViewBadgeConfigDrift  AgentrunLifecycleViewBadge = "config_drift"
+	AgentrunLifecycleViewBadgeCurrent      AgentrunLifecycleViewBadge = "current"
+	AgentrunLifecycleViewBadgeOutdated     AgentrunLifecycleViewBadge = "outdated"
+	AgentrunLifecycleViewBadgeUnknownBuild AgentrunLifecycleViewBadge = "unknown_build"
+)
+
+// Defines values for AgentrunLifecycleViewDesiredDeliveryMode.
+const (
+	AgentrunLifecycleViewDesiredDeliveryModeManualInstall AgentrunLifecycleViewDesiredDeliveryMode = "manual_install"
+	AgentrunLifecycleViewDesiredDeliveryModeRebootstrap   AgentrunLifecycleViewDesiredDeliveryMode = "rebootstrap"
+	AgentrunLifecycleViewDesiredDeliveryModeReimage       AgentrunLifecycleViewDesiredDeliveryMode = "reimage"
+)
+
+// Defines values for AgentrunLifecycleViewDriftState.
+const (
+	AgentrunLifecycleViewDriftStateCertificateOnlyRepairNeeded AgentrunLifecycleViewDriftState = "certificate_only_repair_needed"
+	AgentrunLifecycleViewDriftStateConfigDrift                 AgentrunLifecycleViewDriftState = "config_drift"
+	AgentrunLifecycleViewDriftStateInSync                      AgentrunLifecycleViewDriftState = "in_sync"
+	AgentrunLifecycleViewDriftStateUnknown                     AgentrunLifecycleViewDriftState = "unknown"
+	AgentrunLifecycleViewDriftStateVersionDrift                AgentrunLifecycleViewDriftState = "version_drift"
+)
+
+// Defines values for AgentrunLifecycleViewUpdatePath.
+const (
+	AgentrunLifecycleViewUpdatePathBootstrapInstall    AgentrunLifecycleViewUpdatePath = "bootstrap_install"
+	AgentrunLifecycleViewUpdatePathCertificateRepair   AgentrunLifecycleViewUpdatePath = "certificate_repair"
+	AgentrunLifecycleViewUpdatePathControlPlaneUpgrade AgentrunLifecycleViewUpdatePath = "control_plane_upgrade"
+	AgentrunLifecycleViewUpdatePathInPlace             AgentrunLifecycleViewUpdatePath = "in_place"
+	AgentrunLifecycleViewUpdatePathManualInstall       AgentrunLifecycleViewUpdatePath = "manual_install"
+	AgentrunLifecycleViewUpdatePathNone                AgentrunLifecycleViewUpdatePath = "none"
+)
+
+// Defines values for AgentrunNewBodyMode.
+const (
+	AgentrunNewBodyModeManualInstall AgentrunNewBodyMode = "manual_install"
+	AgentrunNewBodyModeRebootstrap   AgentrunNewBodyMode = "rebootstrap"
+	AgentrunNewBodyModeReimage       AgentrunNewBodyMode = "reimage"
+)
+
+// Defines values for AgentrunNewBodySafetyPolicy.
+const (
+	AgentrunNewBodySafetyPolicyAfterDrain AgentrunNewBodySafetyPolicy = "after_drain"
+	AgentrunNewBodySafetyPolicyForce      AgentrunNewBodySafetyPolicy = "force"
+	AgentrunNewBodySafetyPolicyIdleOnly   AgentrunNewBodySafetyPolicy = "idle_only"
+)
+
+// Defines values for AgentrunNewBodyScenario.
+const (
+	AgentrunNewBodyScenarioBootstrapInstall  AgentrunNewBodyScenario = "bootstrap_install"
+	AgentrunNewBodyScenarioCertificateRepair AgentrunNewBodyScenario = "certificate_repair"
+	AgentrunNewBodyScenarioDriftReconcile    AgentrunNewBodyScenario = "drift_reconcile"
+	AgentrunNewBodyScenarioInPlaceUpgrade    AgentrunNewBodyScenario = "in_place_upgrade"
+	AgentrunNewBodyScenarioRepairReinstall   AgentrunNewBodyScenario = "repair_reinstall"
+)
+
+// Defines values for AgentrunNewViewMode.
+const (
+	AgentrunNewViewModeManualInstall AgentrunNewViewMode = "manual_install"
+	AgentrunNewViewModeRebootstrap   AgentrunNewViewMode = "rebootstrap"
+	AgentrunNewViewModeReimage       AgentrunNewViewMode = "reimage"
+)
+
+// Defines values for AgentrunNewViewSafetyPolicy.
+const (
+	AgentrunNewViewSafetyPolicyAfterDrain AgentrunNewViewSafetyPolicy = "after_drain"
+	AgentrunNewViewSafetyPolicyForce      AgentrunNewViewSafetyPolicy = "force"
+	AgentrunNewViewSafetyPolicyIdleOnly   AgentrunNewViewSafetyPolicy = "idle_only"
+)
+
+// Defines values for AgentrunNewViewScenario.
+const (
+	AgentrunNewViewScenarioBootstrapInstall  AgentrunNewViewScenario = "bootstrap_install"
+	AgentrunNewViewScenarioCertificateRepair AgentrunNewViewScenario = "certificate_repair"
+	AgentrunNewViewScenarioDriftReconcile    AgentrunNewViewScenario = "drift_reconcile"
+	AgentrunNewViewScenarioInPlaceUpgrade    AgentrunNewViewScenario = "in_place_upgrade"
+	AgentrunNewViewScenarioRepairReinstall   AgentrunNewViewScenario = "repair_reinstall"
+)
+
+// Defines values for AgentrunNewViewStatus.
+const (
+	AgentrunNewViewStatusAwaitingOperator AgentrunNewViewStatus = "awaiting_operator"
+	AgentrunNewViewStatusCancelled        AgentrunNewViewStatus = "cancelled"
+	AgentrunNewViewStatusDelivering       AgentrunNewViewStatus = "delivering"
+	AgentrunNewViewStatusParked           AgentrunNewViewStatus = "parked"
+	AgentrunNewViewStatusReimaging        AgentrunNewViewStatus = "reimaging"
+	AgentrunNewViewStatusSucceeded        AgentrunNewViewStatus = "succeeded"
+	AgentrunNewViewStatusVerifying        AgentrunNewViewStatus = "verifying"
+	AgentrunNewViewStatusWaiting          AgentrunNewViewStatus = "waiting"
+)
+
+// Defines values for AgentrunNewViewWay.
+const (
+	AgentrunNewViewWayDecommission AgentrunNewViewWay = "decommission"
+	AgentrunNewViewWayOperator     AgentrunNewViewWay = "operator"
+	AgentrunNewViewWaySelfUpdate   AgentrunNewViewWay = "self_update"
+)
+
+// Defines values for AgentrunNextViewAction.
+const (
+	AgentrunNextViewActionBrokeredBootstrap  AgentrunNextViewAction = "brokered_bootstrap"
+	AgentrunNextViewActionFollowDecommission AgentrunNextViewAction = "follow_decommission"
+	AgentrunNextViewActionManualInstall      AgentrunNextViewAction = "manual_install"
+	AgentrunNextViewActionNone               AgentrunNextViewAction = "none"
+	AgentrunNextViewActionRetryOrCancel      AgentrunNextViewAction = "retry_or_cancel"
+	AgentrunNextViewActionWaitUntilIdle      AgentrunNextViewAction = "wait_until_idle"
+)
+
+// Defines values for AgentrunViewMode.
+const (
+	AgentrunViewModeManualInstall AgentrunViewMode = "manual_install"
+	AgentrunViewModeRebootstrap   AgentrunViewMode = "rebootstrap"
+	AgentrunViewModeReimage       AgentrunViewMode = "reimage"
+)
+
+// Defines values for AgentrunViewSafetyPolicy.
+const (
+	AgentrunViewSafetyPolicyAfterDrain AgentrunViewSafetyPolicy = "after_drain"
+	AgentrunViewSafetyPolicyForce      AgentrunViewSafetyPolicy = "force"
+	AgentrunViewSafetyPolicyIdleOnly   AgentrunViewSafetyPolicy = "idle_only"
+)
+
+// Defines values for AgentrunViewScenario.
+const (
+	AgentrunViewScenarioBootstrapInstall  AgentrunViewScenario = "bootstrap_install"
+	AgentrunViewScenarioCertificateRepair AgentrunViewScenario = "certificate_repair"
+	AgentrunViewScenarioDriftReconcile    AgentrunViewScenario = "drift_reconcile"
+	AgentrunViewScenarioInPlaceUpgrade    AgentrunViewScenario = "in_place_upgrade"
+	AgentrunViewScenarioRepairReinstall   AgentrunViewScenario = "repair_reinstall"
+)
+
+// Defines values for AgentrunViewStatus.
+const (
+	AgentrunViewStatusAwaitingOperator AgentrunViewStatus = "awaiting_operator"
+	AgentrunViewStatusCancelled        AgentrunViewStatus = "cancelled"
+	AgentrunViewStatusDelivering       AgentrunViewStatus = "delivering"
+	AgentrunViewStatusParked           AgentrunViewStatus = "parked"
+	AgentrunViewStatusReimaging        AgentrunViewStatus = "reimaging"
+	AgentrunViewStatusSucceeded        AgentrunViewStatus = "succeeded"
+	AgentrunViewStatusVerifying        AgentrunViewStatus = "verifying"
+	AgentrunViewStatusWaiting          AgentrunViewStatus = "waiting"
+)
+
+// Defines values for AgentrunViewWay.
+const (
+	AgentrunViewWayDecommission AgentrunViewWay = "decommission"
+	AgentrunViewWayOperator     AgentrunViewWay = "operator"
+	AgentrunViewWaySelfUpdate   AgentrunViewWay = "self_update"
 )
 
 // Defines values for AgenttaskStepViewStatus.
@@ -1207,8 +1421,8 @@ const (
 
 // Defines values for FleetviewSpotJobKind.
 const (
-	Decommission FleetviewSpotJobKind = "decommission"
-	Onboarding   FleetviewSpotJobKind = "onboarding"
+	FleetviewSpotJobKindDecommission FleetviewSpotJobKind = "decommission"
+	FleetviewSpotJobKindOnboarding   FleetviewSpotJobKind = "onboarding"
 )
 
 // Defines values for FleetviewSpotJobStatus.
@@ -3555,6 +3769,9 @@ type AccountView struct {
 // AccountViewPricing What is rented keeps the price of then (fixed), or takes each price of the list when it begins (follows_list).
 type AccountViewPricing string
 
+// AgentRunState defines model for AgentRunState.
+type AgentRunState string
+
 // AgentreleaseBlockView defines model for AgentreleaseBlockView.
 type AgentreleaseBlockView struct {
 	BlockedAt time.Time `json:"blocked_at"`
@@ -3791,6 +4008,377 @@ type AgentreleaseViewStatus string
 type AgentreleaseViewList struct {
 	// Items The items of this page.
 	Items []AgentreleaseView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AgentrunDetailView defines model for AgentrunDetailView.
+type AgentrunDetailView struct {
+	// Attempt Grows with each retry.
+	Attempt   int32     `json:"attempt"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// DeadlineAt When the present phase ends, whatever happens.
+	DeadlineAt *time.Time `json:"deadline_at,omitempty"`
+
+	// DecommissionId The decommission that reinstalls the machine.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	DecommissionId *openapi_types.UUID `json:"decommission_id,omitempty"`
+
+	// Detail What it waits for, or what happened; empty: nothing is to be said.
+	Detail string `json:"detail"`
+
+	// ErrorCode Why it is parked; empty: it is not.
+	ErrorCode string `json:"error_code"`
+
+	// ErrorMessage The same for people.
+	ErrorMessage string     `json:"error_message"`
+	FinishedAt   *time.Time `json:"finished_at,omitempty"`
+
+	// FromVersion What the node reported when the run began.
+	FromVersion string                 `json:"from_version"`
+	Hostname    string                 `json:"hostname"`
+	Mode        AgentrunDetailViewMode `json:"mode"`
+
+	// NextAction What is to be done.
+	NextAction AgentrunNextView `json:"next_action"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Package What the version is made of; only where somebody acts on the machine and a version is wanted.
+	Package     *AgentrunPackage `json:"package,omitempty"`
+	Reason      string           `json:"reason"`
+	RequestedBy string           `json:"requested_by"`
+
+	// RunId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	RunId        openapi_types.UUID             `json:"run_id"`
+	SafetyPolicy AgentrunDetailViewSafetyPolicy `json:"safety_policy"`
+	Scenario     AgentrunDetailViewScenario     `json:"scenario"`
+	Status       AgentrunDetailViewStatus       `json:"status"`
+
+	// TargetVersion Empty: no certain version is wanted.
+	TargetVersion string `json:"target_version"`
+
+	// TaskId What the agent was last told.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TaskId    *openapi_types.UUID `json:"task_id,omitempty"`
+	UpdatedAt time.Time           `json:"updated_at"`
+
+	// Way What is done: a decommission, a task of the agent, or a step on the machine.
+	Way AgentrunDetailViewWay `json:"way"`
+}
+
+// AgentrunDetailViewMode defines model for AgentrunDetailView.Mode.
+type AgentrunDetailViewMode string
+
+// AgentrunDetailViewSafetyPolicy defines model for AgentrunDetailView.SafetyPolicy.
+type AgentrunDetailViewSafetyPolicy string
+
+// AgentrunDetailViewScenario defines model for AgentrunDetailView.Scenario.
+type AgentrunDetailViewScenario string
+
+// AgentrunDetailViewStatus defines model for AgentrunDetailView.Status.
+type AgentrunDetailViewStatus string
+
+// AgentrunDetailViewWay What is done: a decommission, a task of the agent, or a step on the machine.
+type AgentrunDetailViewWay string
+
+// AgentrunLifecycleView defines model for AgentrunLifecycleView.
+type AgentrunLifecycleView struct {
+	AgentChannel AgentrunLifecycleViewAgentChannel `json:"agent_channel"`
+
+	// AgentInstance Fingerprint of the machine that enrolled.
+	AgentInstance string `json:"agent_instance"`
+
+	// Badge The drift in a word; unknown_build comes before everything else and counts as drift.
+	Badge AgentrunLifecycleViewBadge `json:"badge"`
+
+	// CertificateNotAfter End of its newest certificate; absent: it has none.
+	CertificateNotAfter *time.Time `json:"certificate_not_after,omitempty"`
+
+	// DesiredAgentVersion The version that this node is to run whatever its channel wants; empty: that of its channel.
+	DesiredAgentVersion string                                   `json:"desired_agent_version"`
+	DesiredDeliveryMode AgentrunLifecycleViewDesiredDeliveryMode `json:"desired_delivery_mode"`
+
+	// DriftState Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks.
+	DriftState AgentrunLifecycleViewDriftState `json:"drift_state"`
+
+	// LastDeliveryAttemptAt When a bootstrap was last issued, or a run last told its agent something.
+	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty"`
+	LastDeliveryCorrelationId string     `json:"last_delivery_correlation_id"`
+
+	// LastDeliveryResult issued, enrolled or revoked; of a run: delivering, delivered, or failed with its code. Empty: never tried.
+	LastDeliveryResult string `json:"last_delivery_result"`
+
+	// LatestRun The newest run; absent: there was none.
+	LatestRun *AgentrunView `json:"latest_run,omitempty"`
+
+	// MemoryBytes What its process had in memory when it was last heard of; absent in lists, and for an agent that does not say it.
+	MemoryBytes         *int64 `json:"memory_bytes,omitempty"`
+	ReportedAgentCommit string `json:"reported_agent_commit"`
+
+	// ReportedAgentVersion Empty until it has enrolled.
+	ReportedAgentVersion string `json:"reported_agent_version"`
+
+	// StartedAt When its process started, to a few seconds; absent likewise.
+	StartedAt *time.Time `json:"started_at,omitempty"`
+
+	// TrustBundle SHA-256 of the bundle that it verifies the control plane with; empty: it does not say.
+	TrustBundle string `json:"trust_bundle"`
+
+	// TrustRefused What it last refused to trust, as code and subject; empty: nothing.
+	//
+	// Examples: trust_unsigned verifiers
+	TrustRefused string `json:"trust_refused"`
+
+	// UpdatePath How its agent can get another version: in_place, by a task or a rollout; bootstrap_install, certificate_repair or manual_install, by somebody on the machine or a reimage; control_plane_upgrade, by a control plane that understands it; none: the node is out of service.
+	UpdatePath AgentrunLifecycleViewUpdatePath `json:"update_path"`
+
+	// UpdatePathBecause Why it cannot be updated in place, and what to do; empty: it can, or it is out of service.
+	UpdatePathBecause string `json:"update_path_because"`
+
+	// VerifierVersion Version of the verifiers of tasks that it uses.
+	VerifierVersion int64 `json:"verifier_version"`
+
+	// WantedAgentVersion The version that it should run, its own or that of its channel; empty: any.
+	WantedAgentVersion string `json:"wanted_agent_version"`
+}
+
+// AgentrunLifecycleViewAgentChannel defines model for AgentrunLifecycleView.AgentChannel.
+type AgentrunLifecycleViewAgentChannel string
+
+// AgentrunLifecycleViewBadge The drift in a word; unknown_build comes before everything else and counts as drift.
+type AgentrunLifecycleViewBadge string
+
+// AgentrunLifecycleViewDesiredDeliveryMode defines model for AgentrunLifecycleView.DesiredDeliveryMode.
+type AgentrunLifecycleViewDesiredDeliveryMode string
+
+// AgentrunLifecycleViewDriftState Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks.
+type AgentrunLifecycleViewDriftState string
+
+// AgentrunLifecycleViewUpdatePath How its agent can get another version: in_place, by a task or a rollout; bootstrap_install, certificate_repair or manual_install, by somebody on the machine or a reimage; control_plane_upgrade, by a control plane that understands it; none: the node is out of service.
+type AgentrunLifecycleViewUpdatePath string
+
+// AgentrunNewBody defines model for AgentrunNewBody.
+type AgentrunNewBody struct {
+	// Mode rebootstrap: in place, as far as the agent can be told, and otherwise with one step on the machine; manual_install: by somebody on the machine; reimage: by a decommission, which DESTROYS what is on it.
+	Mode AgentrunNewBodyMode `json:"mode"`
+
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+
+	// SafetyPolicy idle_only: when the node is idle, that is without claim of a tenant, task, operation and open terminal; after_drain: likewise, and nothing new is placed on it meanwhile; force: at once.
+	SafetyPolicy AgentrunNewBodySafetyPolicy `json:"safety_policy"`
+
+	// Scenario What is wrong: there is no agent yet, its version is old, its installation is broken, its certificate is of no use, or it drifted.
+	Scenario AgentrunNewBodyScenario `json:"scenario"`
+
+	// TargetVersion The version that the node must report in the end; an upgrade needs one. Left out: what the node should run, or runs.
+	//
+	// Examples: 1.4.0
+	TargetVersion *string `json:"target_version,omitempty"`
+}
+
+// AgentrunNewBodyMode rebootstrap: in place, as far as the agent can be told, and otherwise with one step on the machine; manual_install: by somebody on the machine; reimage: by a decommission, which DESTROYS what is on it.
+type AgentrunNewBodyMode string
+
+// AgentrunNewBodySafetyPolicy idle_only: when the node is idle, that is without claim of a tenant, task, operation and open terminal; after_drain: likewise, and nothing new is placed on it meanwhile; force: at once.
+type AgentrunNewBodySafetyPolicy string
+
+// AgentrunNewBodyScenario What is wrong: there is no agent yet, its version is old, its installation is broken, its certificate is of no use, or it drifted.
+type AgentrunNewBodyScenario string
+
+// AgentrunNewView defines model for AgentrunNewView.
+type AgentrunNewView struct {
+	// Attempt Grows with each retry.
+	Attempt int32 `json:"attempt"`
+
+	// Bootstrap What somebody runs on the machine, shown this once; absent: nobody must, or not yet.
+	Bootstrap *NodeBootstrapView `json:"bootstrap,omitempty"`
+	CreatedAt time.Time          `json:"created_at"`
+
+	// DeadlineAt When the present phase ends, whatever happens.
+	DeadlineAt *time.Time `json:"deadline_at,omitempty"`
+
+	// DecommissionId The decommission that reinstalls the machine.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	DecommissionId *openapi_types.UUID `json:"decommission_id,omitempty"`
+
+	// Detail What it waits for, or what happened; empty: nothing is to be said.
+	Detail string `json:"detail"`
+
+	// ErrorCode Why it is parked; empty: it is not.
+	ErrorCode string `json:"error_code"`
+
+	// ErrorMessage The same for people.
+	ErrorMessage string     `json:"error_message"`
+	FinishedAt   *time.Time `json:"finished_at,omitempty"`
+
+	// FromVersion What the node reported when the run began.
+	FromVersion string              `json:"from_version"`
+	Hostname    string              `json:"hostname"`
+	Mode        AgentrunNewViewMode `json:"mode"`
+
+	// NextAction What is to be done.
+	NextAction AgentrunNextView `json:"next_action"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Package What the version is made of; only where somebody acts on the machine and a version is wanted.
+	Package     *AgentrunPackage `json:"package,omitempty"`
+	Reason      string           `json:"reason"`
+	RequestedBy string           `json:"requested_by"`
+
+	// RunId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	RunId        openapi_types.UUID          `json:"run_id"`
+	SafetyPolicy AgentrunNewViewSafetyPolicy `json:"safety_policy"`
+	Scenario     AgentrunNewViewScenario     `json:"scenario"`
+	Status       AgentrunNewViewStatus       `json:"status"`
+
+	// TargetVersion Empty: no certain version is wanted.
+	TargetVersion string `json:"target_version"`
+
+	// TaskId What the agent was last told.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TaskId    *openapi_types.UUID `json:"task_id,omitempty"`
+	UpdatedAt time.Time           `json:"updated_at"`
+
+	// Way What is done: a decommission, a task of the agent, or a step on the machine.
+	Way AgentrunNewViewWay `json:"way"`
+}
+
+// AgentrunNewViewMode defines model for AgentrunNewView.Mode.
+type AgentrunNewViewMode string
+
+// AgentrunNewViewSafetyPolicy defines model for AgentrunNewView.SafetyPolicy.
+type AgentrunNewViewSafetyPolicy string
+
+// AgentrunNewViewScenario defines model for AgentrunNewView.Scenario.
+type AgentrunNewViewScenario string
+
+// AgentrunNewViewStatus defines model for AgentrunNewView.Status.
+type AgentrunNewViewStatus string
+
+// AgentrunNewViewWay What is done: a decommission, a task of the agent, or a step on the machine.
+type AgentrunNewViewWay string
+
+// AgentrunNextView defines model for AgentrunNextView.
+type AgentrunNextView struct {
+	// Action brokered_bootstrap: the mode cannot reach the agent, so somebody must act on the machine; manual_install: that is what was asked for.
+	Action AgentrunNextViewAction `json:"action"`
+
+	// Command What to type; empty: nothing.
+	Command string `json:"command"`
+
+	// Text For people; empty: nothing is to be done.
+	Text string `json:"text"`
+}
+
+// AgentrunNextViewAction brokered_bootstrap: the mode cannot reach the agent, so somebody must act on the machine; manual_install: that is what was asked for.
+type AgentrunNextViewAction string
+
+// AgentrunPackage defines model for AgentrunPackage.
+type AgentrunPackage struct {
+	// Digest Of the archive, as sha256:…
+	Digest string `json:"digest"`
+
+	// Programs Digests of the programs in it by their names.
+	Programs map[string]string `json:"programs"`
+
+	// SignerVersion Whose signature it bears.
+	SignerVersion string `json:"signer_version"`
+	SizeBytes     int64  `json:"size_bytes"`
+	Version       string `json:"version"`
+}
+
+// AgentrunReasonBody defines model for AgentrunReasonBody.
+type AgentrunReasonBody struct {
+	// Reason Why; the audit log keeps it.
+	Reason string `json:"reason"`
+}
+
+// AgentrunView defines model for AgentrunView.
+type AgentrunView struct {
+	// Attempt Grows with each retry.
+	Attempt   int32     `json:"attempt"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// DeadlineAt When the present phase ends, whatever happens.
+	DeadlineAt *time.Time `json:"deadline_at,omitempty"`
+
+	// DecommissionId The decommission that reinstalls the machine.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	DecommissionId *openapi_types.UUID `json:"decommission_id,omitempty"`
+
+	// Detail What it waits for, or what happened; empty: nothing is to be said.
+	Detail string `json:"detail"`
+
+	// ErrorCode Why it is parked; empty: it is not.
+	ErrorCode string `json:"error_code"`
+
+	// ErrorMessage The same for people.
+	ErrorMessage string     `json:"error_message"`
+	FinishedAt   *time.Time `json:"finished_at,omitempty"`
+
+	// FromVersion What the node reported when the run began.
+	FromVersion string           `json:"from_version"`
+	Hostname    string           `json:"hostname"`
+	Mode        AgentrunViewMode `json:"mode"`
+
+	// NextAction What is to be done.
+	NextAction AgentrunNextView `json:"next_action"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId      openapi_types.UUID `json:"node_id"`
+	Reason      string             `json:"reason"`
+	RequestedBy string             `json:"requested_by"`
+
+	// RunId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	RunId        openapi_types.UUID       `json:"run_id"`
+	SafetyPolicy AgentrunViewSafetyPolicy `json:"safety_policy"`
+	Scenario     AgentrunViewScenario     `json:"scenario"`
+	Status       AgentrunViewStatus       `json:"status"`
+
+	// TargetVersion Empty: no certain version is wanted.
+	TargetVersion string `json:"target_version"`
+
+	// TaskId What the agent was last told.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TaskId    *openapi_types.UUID `json:"task_id,omitempty"`
+	UpdatedAt time.Time           `json:"updated_at"`
+
+	// Way What is done: a decommission, a task of the agent, or a step on the machine.
+	Way AgentrunViewWay `json:"way"`
+}
+
+// AgentrunViewMode defines model for AgentrunView.Mode.
+type AgentrunViewMode string
+
+// AgentrunViewSafetyPolicy defines model for AgentrunView.SafetyPolicy.
+type AgentrunViewSafetyPolicy string
+
+// AgentrunViewScenario defines model for AgentrunView.Scenario.
+type AgentrunViewScenario string
+
+// AgentrunViewStatus defines model for AgentrunView.Status.
+type AgentrunViewStatus string
+
+// AgentrunViewWay What is done: a decommission, a task of the agent, or a step on the machine.
+type AgentrunViewWay string
+
+// AgentrunViewList defines model for AgentrunViewList.
+type AgentrunViewList struct {
+	// Items The items of this page.
+	Items []AgentrunView `json:"items"`
 
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
@@ -8440,11 +9028,11 @@ type NodeAgentView struct {
 	// DriftState Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks.
 	DriftState NodeAgentViewDriftState `json:"drift_state"`
 
-	// LastDeliveryAttemptAt When a bootstrap was last issued.
+	// LastDeliveryAttemptAt When a bootstrap was last issued, or a run last told its agent something.
 	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty"`
 	LastDeliveryCorrelationId string     `json:"last_delivery_correlation_id"`
 
-	// LastDeliveryResult issued, enrolled or revoked; empty: never tried.
+	// LastDeliveryResult issued, enrolled or revoked; of a run: delivering, delivered, or failed with its code. Empty: never tried.
 	LastDeliveryResult string `json:"last_delivery_result"`
 
 	// MemoryBytes What its process had in memory when it was last heard of; absent in lists, and for an agent that does not say it.
@@ -15520,6 +16108,33 @@ type AcceptNodeHardwareParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// BeginAgentRunParams defines parameters for BeginAgentRun.
+type BeginAgentRunParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAgentRunsParams defines parameters for ListAgentRuns.
+type ListAgentRunsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// CancelAgentRunParams defines parameters for CancelAgentRun.
+type CancelAgentRunParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RetryAgentRunParams defines parameters for RetryAgentRun.
+type RetryAgentRunParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // IssueNodeBootstrapParams defines parameters for IssueNodeBootstrap.
 type IssueNodeBootstrapParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -18541,10 +19156,56 @@ func (c *Client) AcceptNodeHardwareWithResponse(ctx context.Context, nodeId open
 	return call[NodeHardwareView](ctx, c, r, edit)
 }
 
-// GetNodeAgentLifecycleWithResponse is GET /api/v1/admin/nodes/{node_id}/agent-lifecycle: Read which agent a node has and should have
-func (c *Client) GetNodeAgentLifecycleWithResponse(ctx context.Context, nodeId openapi_types.UUID, edit ...RequestEditorFn) (*Response[NodeAgentView], error) {
+// GetNodeAgentLifecycleWithResponse is GET /api/v1/admin/nodes/{node_id}/agent-lifecycle: Read which agent a node has and should have, and what was last done to it
+func (c *Client) GetNodeAgentLifecycleWithResponse(ctx context.Context, nodeId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AgentrunLifecycleView], error) {
 	r := newRequest(http.MethodGet, "/api/v1/admin/nodes/%s/agent-lifecycle", nodeId)
-	return call[NodeAgentView](ctx, c, r, edit)
+	return call[AgentrunLifecycleView](ctx, c, r, edit)
+}
+
+// BeginAgentRunWithResponse is POST /api/v1/admin/nodes/{node_id}/agent-lifecycle: Bring an agent to a node, or mend the one that is there
+func (c *Client) BeginAgentRunWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *BeginAgentRunParams, body AgentrunNewBody, edit ...RequestEditorFn) (*Response[AgentrunNewView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/nodes/%s/agent-lifecycle", nodeId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentrunNewView](ctx, c, r, edit)
+}
+
+// ListAgentRunsWithResponse is GET /api/v1/admin/nodes/{node_id}/agent-lifecycle/runs: List what was done to the agent of a node
+func (c *Client) ListAgentRunsWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ListAgentRunsParams, edit ...RequestEditorFn) (*Response[AgentrunViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/nodes/%s/agent-lifecycle/runs", nodeId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AgentrunViewList](ctx, c, r, edit)
+}
+
+// GetAgentRunWithResponse is GET /api/v1/admin/nodes/{node_id}/agent-lifecycle/runs/{run_id}: Read one thing that was done to the agent of a node
+func (c *Client) GetAgentRunWithResponse(ctx context.Context, nodeId openapi_types.UUID, runId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AgentrunDetailView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/nodes/%s/agent-lifecycle/runs/%s", nodeId, runId)
+	return call[AgentrunDetailView](ctx, c, r, edit)
+}
+
+// CancelAgentRunWithResponse is POST /api/v1/admin/nodes/{node_id}/agent-lifecycle/runs/{run_id}/cancel: End a run on the agent of a node
+func (c *Client) CancelAgentRunWithResponse(ctx context.Context, nodeId openapi_types.UUID, runId openapi_types.UUID, params *CancelAgentRunParams, body AgentrunReasonBody, edit ...RequestEditorFn) (*Response[AgentrunView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/nodes/%s/agent-lifecycle/runs/%s/cancel", nodeId, runId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentrunView](ctx, c, r, edit)
+}
+
+// RetryAgentRunWithResponse is POST /api/v1/admin/nodes/{node_id}/agent-lifecycle/runs/{run_id}/retry: Let a parked run on the agent of a node begin again
+func (c *Client) RetryAgentRunWithResponse(ctx context.Context, nodeId openapi_types.UUID, runId openapi_types.UUID, params *RetryAgentRunParams, body AgentrunReasonBody, edit ...RequestEditorFn) (*Response[AgentrunView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/nodes/%s/agent-lifecycle/runs/%s/retry", nodeId, runId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AgentrunView](ctx, c, r, edit)
 }
 
 // IssueNodeBootstrapWithResponse is POST /api/v1/admin/nodes/{node_id}/bootstrap: Issue a new bootstrap for a node

@@ -11,8 +11,21 @@ const (
 	AgentUpgradeFailed     Type = "agent.upgrade.failed"
 	AgentRollbackCompleted Type = "agent.rollback.completed"
 	AgentNodeFailed        Type = "agent.upgrade.node_failed"
+	AgentRunChanged        Type = "node.agent_run.changed"
 	AgentNodeReturned      Type = "agent.rollback.node_returned"
 )
+
+// AgentRun is the payload of the event about what is done to the agent of one node. It
+// never holds a token.
+type AgentRun struct {
+	RunID    string `json:"run_id" format:"uuid"`
+	NodeID   string `json:"node_id" format:"uuid"`
+	Hostname string `json:"hostname"`
+	Mode     string `json:"mode" enum:"reimage,manual_install,rebootstrap"`
+	Scenario string `json:"scenario" enum:"bootstrap_install,in_place_upgrade,repair_reinstall,certificate_repair,drift_reconcile"`
+	Status   string `json:"status" words:"agent_run"`
+	Code     string `json:"error_code" doc:"why it is parked; empty: it is not"`
+}
 
 // AgentRollout is the payload of events about releases on their way to many nodes.
 type AgentRollout struct {
@@ -64,5 +77,6 @@ func agentEvents() []Definition {
 		{AgentNodeFailed, ToPlatform, "A node took a release of the agent badly.", AgentRolloutNode{}},
 		{AgentNodeReturned, ToPlatform, "A node of a rollout runs the version of before again.", AgentRolloutNode{}},
 		{AgentDriftChanged, ToPlatform, "After a report of an agent, its drift is another.", AgentDrift{}},
+		{AgentRunChanged, ToPlatform, "What is done to the agent of a node began, went on, or came to its end.", AgentRun{}},
 	}
 }

@@ -97,6 +97,8 @@ type (
 	Repair = Of[repairNoun]
 	// Rollout is the identifier of a release of the agent on its way to many nodes.
 	Rollout = Of[rolloutNoun]
+	// AgentRun is the identifier of what is done to the agent of one node.
+	AgentRun = Of[agentRunNoun]
 	// Artifact is the identifier of something that nodes fetch.
 	Artifact = Of[artifactNoun]
 	// ArtifactKey is the identifier of a key whose signatures of artifacts count.
@@ -153,6 +155,7 @@ type (
 	announcementNoun      struct{}
 	repairNoun            struct{}
 	rolloutNoun           struct{}
+	agentRunNoun          struct{}
 	artifactNoun          struct{}
 	artifactKeyNoun       struct{}
 	artifactSourceNoun    struct{}

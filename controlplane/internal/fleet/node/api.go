@@ -162,8 +162,8 @@ type AgentView struct {
 	TrustBundle               string     `json:"trust_bundle" doc:"SHA-256 of the bundle that it verifies the control plane with; empty: it does not say."`
 	TrustRefused              string     `json:"trust_refused" doc:"What it last refused to trust, as code and subject; empty: nothing." example:"trust_unsigned verifiers"`
 	CertificateNotAfter       *time.Time `json:"certificate_not_after,omitempty" doc:"End of its newest certificate; absent: it has none."`
-	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty" doc:"When a bootstrap was last issued."`
-	LastDeliveryResult        string     `json:"last_delivery_result" doc:"issued, enrolled or revoked; empty: never tried."`
+	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty" doc:"When a bootstrap was last issued, or a run last told its agent something."`
+	LastDeliveryResult        string     `json:"last_delivery_result" doc:"issued, enrolled or revoked; of a run: delivering, delivered, or failed with its code. Empty: never tried."`
 	LastDeliveryCorrelationID string     `json:"last_delivery_correlation_id"`
 	UpdatePath                UpdatePath `json:"update_path" doc:"How its agent can get another version: in_place, by a task or a rollout; bootstrap_install, certificate_repair or manual_install, by somebody on the machine or a reimage; control_plane_upgrade, by a control plane that understands it; none: the node is out of service."`
 	UpdatePathBecause         string     `json:"update_path_because" doc:"Why it cannot be updated in place, and what to do; empty: it can, or it is out of service."`

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
@@ -51,15 +52,8 @@ func (s *Service) registerIdentity(api *httpapi.API) {
 		Body BootstrapBody
 	},
 	) (*httpapi.Plain[BootstrapView], error) {
-		token := s.newToken(in.Body.Purpose, s.settings.BootstrapTTL)
-		v, err := s.render(ctx, token, in.Body.Mode)
-		if err != nil {
-			return nil, err
-		}
-		if err := s.issueToken(ctx, in.NodeID, token); err != nil {
-			return nil, err
-		}
-		return &httpapi.Plain[BootstrapView]{Body: v}, nil
+		v, err := s.issueBootstrap(ctx, in.NodeID, in.Body.Purpose, in.Body.Mode)
+		return &httpapi.Plain[BootstrapView]{Body: v}, err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "revoke-node-identity", Method: http.MethodPost, Path: pathNode + "/revoke-identity", Tag: tag,
@@ -73,4 +67,24 @@ func (s *Service) registerIdentity(api *httpapi.API) {
 	) (*httpapi.Nothing, error) {
 		return nil, s.RevokeIdentity(ctx, in.NodeID, in.Body.Reason)
 	})
+}
+
+// IssueBootstrap makes a command for the shell of a machine. It holds a token, which is
+// shown to nobody else.
+func (s *Service) IssueBootstrap(ctx context.Context, node id.Node, purpose Purpose) (BootstrapView, error) {
+	return s.issueBootstrap(ctx, node, purpose, Shell)
+}
+
+func (s *Service) issueBootstrap(ctx context.Context, node id.Node, purpose Purpose, mode BootstrapMode) (
+	BootstrapView, error,
+) {
+	token := s.newToken(purpose, s.settings.BootstrapTTL)
+	v, err := s.render(ctx, token, mode)
+	if err != nil {
+		return BootstrapView{}, err
+	}
+	if err := s.issueToken(ctx, node, token); err != nil {
+		return BootstrapView{}, err
+	}
+	return v, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
@@ -210,13 +211,12 @@ func (s *Service) registerReads(api *httpapi.API) {
 		entries, err := s.History(ctx, in.NodeID, 0, nil, 20)
 		return httpapi.AtVersion(found.Version, s.showDetail(found, entries)), err
 	})
-	httpapi.Register(api, httpapi.Operation{
-		ID: "get-node-agent-lifecycle", Method: http.MethodGet, Path: pathNode + "/agent-lifecycle", Tag: tag,
-		Summary: "Read which agent a node has and should have", Access: httpapi.Platform(auth.NodeRead),
-	}, func(ctx context.Context, in *Path) (*httpapi.Plain[AgentView], error) {
-		found, err := s.Node(ctx, in.NodeID)
-		return &httpapi.Plain[AgentView]{Body: s.showAgent(found)}, err
-	})
+}
+
+// AgentOf shows which agent a node has and should have.
+func (s *Service) AgentOf(ctx context.Context, of id.Node) (AgentView, error) {
+	found, err := s.Node(ctx, of)
+	return s.showAgent(found), err
 }
 
 func (s *Service) registerChanges(api *httpapi.API) {

@@ -211,8 +211,10 @@ func TestBootstrapsOverTheAPI(t *testing.T) {
 	wantCode(t, a.poll(t, a.Session), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
 	w.call(t, http.MethodPost, path+"/revoke-identity", "", object{}).Wants(t, http.StatusUnprocessableEntity,
 		"validation_error")
-	var life node.AgentView
-	w.call(t, http.MethodGet, path+"/agent-lifecycle", "", nil).Decode(t, &life)
+	life, err := w.service.AgentOf(t.Context(), a.node)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if life.Drift != node.CertificateRepairOnly || life.ReportedVersion != "1.0.0" ||
 		life.LastDeliveryResult != "revoked" || life.CertificateNotAfter != nil {
 		t.Errorf("the agent is %+v", life)

@@ -79,6 +79,16 @@ func (c change) issue(ctx context.Context, n Node, token Token) (Node, error) {
 	})
 }
 
+// NoteDelivery writes down at a node what became of a delivery of its agent.
+func NoteDelivery(ctx context.Context, tx pgx.Tx, node id.Node, result string) error {
+	if err := nodedb.New(tx).NoteDelivery(ctx, nodedb.NoteDeliveryParams{
+		ID: node, LastDeliveryResult: result, LastDeliveryCorrelationID: telemetry.Correlation(ctx),
+	}); err != nil {
+		return fmt.Errorf("note delivery of agent: %w", err)
+	}
+	return nil
+}
+
 // TokenGrant says what a token allows without consuming it. The downloads
 // before enrolment need that.
 func (s *Service) TokenGrant(ctx context.Context, token redact.Secret) (Grant, error) {

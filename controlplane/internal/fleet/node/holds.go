@@ -18,7 +18,7 @@ const (
 	ForOperation   HoldKind = "operation"   // an operation works on it; at most one does
 	ForRepair      HoldKind = "repair"      // it is repaired while a tenant has it
 	ForComplaint   HoldKind = "complaint"   // a tenant gave it back with a complaint
-	ForMaintenance HoldKind = "maintenance" // its tenant left it for announced maintenance
+	ForMaintenance HoldKind = "maintenance" // its tenant left it for announced maintenance, or its agent is worked on
 	ForDrift       HoldKind = "drift"       // reconciliation found that its machine is gone
 	ForIdentity    HoldKind = "identity"    // two machines or processes claim to be it
 	ForUnclean     HoldKind = "unclean"     // a tenant had access since it was last proven clean

@@ -183,6 +183,10 @@ UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_times
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3, identity_void = ''
 WHERE id = $1 RETURNING *;
 
+-- name: NoteDelivery :exec
+UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
+WHERE id = $1;
+
 -- name: SetCertificateEnd :one
 UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING *;
 

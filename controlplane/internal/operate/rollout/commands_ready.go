@@ -55,8 +55,8 @@ func occupied(kinds []string) string {
 	words := make([]string, len(kinds))
 	for i, kind := range kinds {
 		words[i] = "a " + kind
-		if kind == "operation" {
-			words[i] = "an operation"
+		if kind == "operation" || kind == "agent run" {
+			words[i] = "an " + kind
 		}
 	}
 	return strings.Join(words, " and ")

@@ -1781,6 +1781,22 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 	return i, err
 }
 
+const noteDelivery = `-- name: NoteDelivery :exec
+UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
+WHERE id = $1
+`
+
+type NoteDeliveryParams struct {
+	ID                        id.Node
+	LastDeliveryResult        string
+	LastDeliveryCorrelationID string
+}
+
+func (q *Queries) NoteDelivery(ctx context.Context, arg NoteDeliveryParams) error {
+	_, err := q.db.Exec(ctx, noteDelivery, arg.ID, arg.LastDeliveryResult, arg.LastDeliveryCorrelationID)
+	return err
+}
+
 const observedUntil = `-- name: ObservedUntil :one
 SELECT snapshot FROM node_events
 WHERE node_id = $1 AND kind = 'observed' AND ($2::timestamptz IS NULL OR occurred_at <= $2)
