@@ -64,16 +64,19 @@ const (
 
 // Codes of runs that are parked.
 const (
-	codeNeverIdle  = "agent_run_never_idle"
-	codeUnproven   = "agent_run_unproven"
-	codeNobodyDid  = "agent_run_nobody_acted"
-	codeReimage    = "agent_run_reimage_ended"
-	codeLeft       = "agent_run_node_left"
-	codeTaskLate   = "agent_run_task_late"
-	codeUnreached  = "agent_run_unreachable"
-	codeInRollout  = "agent_run_in_rollout"
-	codeNothing    = "agent_run_nothing_to_do"
-	codeStillAlive = "agent_run_exists"
+	codeNeverIdle   = "agent_run_never_idle"
+	codeUnproven    = "agent_run_unproven"
+	codeNobodyDid   = "agent_run_nobody_acted"
+	codeReimage     = "agent_run_reimage_ended"
+	codeLeft        = "agent_run_node_left"
+	codeTaskLate    = "agent_run_task_late"
+	codeUnreached   = "agent_run_unreachable"
+	codeInRollout   = "agent_run_in_rollout"
+	codeNoVersion   = "agent_run_no_version"
+	codeQuarantined = "agent_run_node_quarantined"
+	codeJoining     = "agent_run_node_joining"
+	codeNothing     = "agent_run_nothing_to_do"
+	codeStillAlive  = "agent_run_exists"
 )
 
 // owner is how a run is named by what it tells and holds.
@@ -145,12 +148,18 @@ func (r Run) Next() Next {
 		if r.Brokered != "" {
 			n.Action, n.Text = BrokeredBootstrap, r.Brokered+"; run on the machine, as root, what this prints"
 		}
+		if r.Detail != awaits {
+			n.Text = r.Detail + "; after that, " + n.Text
+		}
 		return n
 	case Reimaging:
 		return Next{
 			FollowDecommission, "a decommission reinstalls the machine", "gpuaas decommission show " + r.Reinstalls.String(),
 		}
 	case Parked:
+		if r.Why.Code == codeLeft || r.Why.Code == codeNoVersion {
+			return Next{RetryOrCancel, r.Why.Remedy, "gpuaas node agent cancel " + r.Hostname}
+		}
 		return Next{RetryOrCancel, r.Why.Remedy, "gpuaas node agent retry " + r.Hostname}
 	case Delivering, Verifying, Succeeded, Cancelled:
 	}

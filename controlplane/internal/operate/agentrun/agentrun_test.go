@@ -188,8 +188,97 @@ func TestWhatCannotBeginIsRefused(t *testing.T) {
 	w.change(`status = 'retired', schedulable = false`)
 	w.refuses(upgrade(), "agent_run_node_left")
 	w = newWorld(t)
+	w.change(`status = 'quarantined', schedulable = false`)
+	w.refuses(upgrade(), "agent_run_node_quarantined")
+	w = newWorld(t)
 	w.ctx = auth.With(w.ctx, &auth.Principal{Kind: auth.KindUser, ID: "a", Name: "Ada", Platform: auth.Auditor})
 	w.refuses(agentrun.Order{Mode: node.ByReimage, Scenario: agentrun.RepairReinstall}, "insufficient_permissions")
+}
+
+// An agent that is told to install what it runs finds nothing to do, so somebody must.
+func TestTheSameVersionIsInstalledByHand(t *testing.T) {
+	w := newWorld(t)
+	b := w.begin(agentrun.Order{Mode: node.ByRebootstrap, Scenario: agentrun.RepairReinstall})
+	if next := w.stands(b.Run, agentrun.AwaitingOperator).Next(); !strings.Contains(next.Text, "does not install again") {
+		t.Errorf("%+v", next)
+	}
+	w.enrols(before)
+	w.stands(w.look(b.ID), agentrun.Verifying)
+	w.heard()
+	w.stands(w.look(b.ID), agentrun.Succeeded)
+}
+
+// A second reinstallation begins only after one that ended otherwise than completed, and by
+// nobody who could not begin it.
+func TestARetryReinstallsNoMachineTwice(t *testing.T) {
+	w := newWorld(t)
+	b := w.begin(agentrun.Order{Mode: node.ByReimage, Scenario: agentrun.DriftReconcile, Target: target})
+	w.look(b.ID)
+	r := w.get(b.ID)
+	w.exec(`UPDATE jobs SET status = 'completed', phase = 'over', completed_at = clock_timestamp() WHERE id = $1`, r.Reinstalls)
+	w.more += 48 * time.Hour
+	w.stands(w.look(b.ID), agentrun.Parked) // nobody came back
+	clerk := auth.With(w.ctx, &auth.Principal{Kind: auth.KindUser, ID: "a", Name: "Ada", Platform: auth.Auditor})
+	if _, err := w.service.Retry(clerk, r, "again"); fault.CodeOf(err) != "insufficient_permissions" {
+		t.Errorf("somebody without the right retries: %v", err)
+	}
+	if _, err := w.service.Retry(w.ctx, r, "again"); err != nil {
+		t.Fatal(err)
+	}
+	w.stands(w.look(b.ID), agentrun.Reimaging)
+	w.look(b.ID)
+	if len(w.reinstalls) != 1 {
+		t.Errorf("%d decommissions", len(w.reinstalls))
+	}
+	w.exec(`UPDATE jobs SET status = 'cancelled' WHERE id = $1`, r.Reinstalls)
+	w.stands(w.look(b.ID), agentrun.Parked)
+	if _, err := w.service.Retry(w.ctx, r, "again"); err != nil {
+		t.Fatal(err)
+	}
+	w.reinstalls = nil
+	w.stands(w.look(b.ID), agentrun.Waiting)
+	w.stands(w.look(b.ID), agentrun.Reimaging)
+	if len(w.reinstalls) != 1 {
+		t.Errorf("%d decommissions after one that was cancelled", len(w.reinstalls))
+	}
+}
+
+// Whoever acts on the machine late finds the run waiting until the node is idle again, and a
+// node that is never well parks it.
+func TestWhatCameBackIsNotTouchedWhileItIsBusy(t *testing.T) {
+	w := newWorld(t)
+	b := w.begin(agentrun.Order{Mode: node.ByManualInstall, Scenario: agentrun.InPlaceUpgrade, Target: target})
+	w.terminal()
+	if r := w.stands(w.look(b.ID), agentrun.AwaitingOperator); !strings.Contains(r.Next().Text, "terminal") {
+		t.Errorf("%+v", r.Next())
+	}
+	w.enrols(before)
+	w.stands(w.look(b.ID), agentrun.AwaitingOperator)
+	w.closes()
+	w.stands(w.look(b.ID), agentrun.Delivering)
+	w = newWorld(t)
+	b = w.begin(agentrun.Order{Mode: node.ByManualInstall, Scenario: agentrun.InPlaceUpgrade, Target: target})
+	w.enrols(before)
+	w.change(`status = 'quarantined', schedulable = false`)
+	w.stands(w.look(b.ID), agentrun.AwaitingOperator)
+	w.more += 8 * 24 * time.Hour
+	if r := w.stands(w.look(b.ID), agentrun.Parked); r.Why.Code != "agent_run_unproven" {
+		t.Errorf("%+v", r.Why)
+	}
+}
+
+// A request that is refused voids no token that somebody has.
+func TestARefusedRequestVoidsNoToken(t *testing.T) {
+	w := newWorld(t)
+	w.begin(agentrun.Order{Mode: node.ByManualInstall, Scenario: agentrun.CertificateRepair})
+	live := func() int {
+		return w.count(`SELECT count(*) FROM node_tokens WHERE consumed_at IS NULL AND revoked_at IS NULL`)
+	}
+	had := live()
+	w.refuses(agentrun.Order{Mode: node.ByManualInstall, Scenario: agentrun.CertificateRepair}, "agent_run_exists")
+	if had != 1 || live() != 1 || w.count(`SELECT count(*) FROM node_tokens`) != 1 {
+		t.Errorf("%d tokens before, %d after", had, live())
+	}
 }
 
 // A run and a rollout never have a node at the same time.

@@ -177,7 +177,10 @@ func (s *Service) Register(api *httpapi.API) {
 			return nil, err
 		}
 		v, err := s.detail(ctx, begun.Run)
-		return &httpapi.Plain[NewView]{Body: NewView{v, begun.Bootstrap}}, err
+		if err != nil { // the run has begun, and its token is shown this once only
+			v = DetailView{View: show(begun.Run)}
+		}
+		return &httpapi.Plain[NewView]{Body: NewView{v, begun.Bootstrap}}, nil
 	})
 	s.registerActs(api)
 }

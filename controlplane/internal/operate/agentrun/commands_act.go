@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/operate/agentrun/internal/agentrundb"
 )
@@ -14,9 +13,16 @@ import (
 // Retry lets a parked run begin again, by what the table says for the node as it is by
 // then.
 func (s *Service) Retry(ctx context.Context, r Run, reason string) (Run, error) {
+	rule, err := ruleOf(r.Scenario, r.Mode)
+	if err == nil {
+		err = rule.permitted(ctx)
+	}
+	if err != nil {
+		return r, err
+	}
 	return s.act(ctx, r, Retry, reason, func(ctx context.Context, tx pgx.Tx, r *Run) error {
 		deadline := s.Clock().Add(patienceBusy)
-		r.Why, r.Detail, r.DeadlineAt, r.Reinstalls = Problem{}, "it begins again", &deadline, id.Decommission{}
+		r.Why, r.Detail, r.DeadlineAt = Problem{}, "it begins again", &deadline
 		r.Attempt++
 		return keepOff(ctx, tx, *r)
 	})

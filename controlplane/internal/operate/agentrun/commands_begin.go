@@ -50,11 +50,6 @@ func (s *Service) Begin(ctx context.Context, of id.Node, o Order) (Begun, error)
 		return Begun{}, err
 	}
 	var out Begun
-	if rule.Way == ByOperator && busy == "" {
-		if out.Bootstrap, err = s.bootstrap(ctx, n); err != nil {
-			return Begun{}, err
-		}
-	}
 	err = s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		out.Run, err = s.insert(ctx, tx, n, o, rule, busy)
 		return err
@@ -63,7 +58,15 @@ func (s *Service) Begin(ctx context.Context, of id.Node, o Order) (Begun, error)
 		return Begun{}, fault.New(fault.Conflict, codeStillAlive, "another run has the agent of node %s", n.Hostname).
 			WithRemedy("see it: gpuaas node agent %[1]s; end it: gpuaas node agent cancel %[1]s", n.Hostname)
 	}
-	return out, err
+	if err != nil || out.Status != AwaitingOperator {
+		return out, err
+	}
+	// Not before: a token that is issued voids those of before, which somebody may be typing.
+	if out.Bootstrap, err = s.bootstrap(ctx, n); err != nil {
+		return out, fault.Wrap(err, fault.Unavailable, "agent_run_bootstrap_failed", "the run has begun, but the command "+
+			"for the machine of node %s could not be made", n.Hostname).WithRemedy("print it: %s", out.bootstrap())
+	}
+	return out, nil
 }
 
 func (s *Service) bootstrap(ctx context.Context, n node.Node) (*node.BootstrapView, error) {
@@ -78,17 +81,23 @@ func (s *Service) bootstrap(ctx context.Context, n node.Node) (*node.BootstrapVi
 // check refuses what could never be done, and fills in the version that is meant.
 func (s *Service) check(ctx context.Context, n node.Node, o *Order) (Rule, error) {
 	rule, err := ruleOf(o.Scenario, o.Mode)
+	if err == nil {
+		err = rule.permitted(ctx)
+	}
 	if err != nil {
 		return rule, err
 	}
 	now := s.Clock()
 	switch {
-	case rule.Way == ByDecommission && auth.From(ctx).Decide(auth.DecommissionManage, auth.Target{}) != auth.Allowed:
-		return rule, fault.New(fault.Forbidden, "insufficient_permissions", "a reimage needs the permission %s",
-			auth.DecommissionManage).WithRemedy("ask an operator of the platform")
 	case n.Status.Is(node.Out) || n.Status == node.Deleted:
 		return rule, fault.New(fault.Conflict, codeLeft, "node %s is %s, and has no agent to care for", n.Hostname, n.Status).
 			WithRemedy("return it to service first: gpuaas node reactivate %s", n.Hostname)
+	case rule.Way != ByDecommission && n.Status == node.Quarantined:
+		return rule, fault.New(fault.Conflict, codeQuarantined, "node %s is quarantined, and could not prove that it is well",
+			n.Hostname).WithRemedy("return it to service first: gpuaas node return %s; or reinstall it: --mode reimage", n.Hostname)
+	case rule.Way == ByDecommission && n.Status.Is(node.Joining):
+		return rule, fault.New(fault.Conflict, codeJoining, "node %s is %s: it was never in service, so nothing reinstalls it",
+			n.Hostname, n.Status).WithRemedy("onboard its machine again, or choose --mode manual_install")
 	case o.Scenario == InPlaceUpgrade && o.Target == "":
 		return rule, fault.New(fault.Invalid, "agent_run_version_required", "an upgrade needs the version to install").
 			WithRemedy("give target_version; see which there are: gpuaas agent release list")
@@ -112,6 +121,7 @@ func (s *Service) check(ctx context.Context, n node.Node, o *Order) (Rule, error
 	if o.Target == "" {
 		return rule, nil
 	}
+	rule = rule.again(n, o.Target)
 	_, err = s.update(ctx, n.ID, o.Target)
 	kind := fault.KindOf(err)
 	if rule.Way != BySelfUpdate && !asked && (kind == fault.Conflict || kind == fault.NotFound) {

@@ -1,6 +1,7 @@
 package agentrun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,10 +78,20 @@ func (s *Service) signed(ctx context.Context, r Run) (params json.RawMessage, re
 		return nil, nil, nil
 	}
 	params, err = s.update(ctx, r.Node, r.Target)
-	if kind := fault.KindOf(err); err != nil && (kind == fault.Conflict || kind == fault.NotFound) {
+	if final(err) {
 		return nil, err, nil
 	}
 	return params, nil, err
+}
+
+// final says of an error that asking again does not help.
+func final(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Conflict, fault.NotFound, fault.Invalid, fault.Forbidden:
+		return err != nil
+	default:
+		return false
+	}
 }
 
 func (l *look) once(ctx context.Context, tx pgx.Tx, of id.AgentRun) (err error) {
@@ -147,24 +158,15 @@ func retry(r Run) string {
 // waiting begins when the node is idle.
 func (l *look) waiting(ctx context.Context) (Run, error) {
 	r := l.r
-	busy, err := l.s.busy(ctx, l.q, l.n, r)
-	if err != nil {
-		return r, err
+	if !r.Reinstalls.IsZero() { // what keeps it busy may be its own decommission
+		return l.follow(ctx)
 	}
-	if busy == "" {
-		var in string
-		if in, err = l.q.InRollout(ctx, r.Node); err != nil {
-			return r, fmt.Errorf("look for rollout of node: %w", err)
-		}
-		if in != "" {
-			busy = "it waits until rollout " + in + " is done with the node"
-		}
-	}
+	busy, err := l.taken(ctx)
 	switch {
+	case err != nil:
+		return r, err
 	case busy != "" && r.late(l.now):
-		return r.parked(l.now, Problem{
-			codeNeverIdle, "the node was never idle: " + busy, "end what keeps it busy, " + retry(r),
-		})
+		return r.neverIdle(l.now, busy)
 	case busy != "":
 		r.Detail = busy
 		return r, nil
@@ -174,6 +176,41 @@ func (l *look) waiting(ctx context.Context) (Run, error) {
 	return l.begin(ctx)
 }
 
+// taken says what keeps the run off its node; empty: nothing does.
+func (l *look) taken(ctx context.Context) (string, error) {
+	busy, err := l.s.busy(ctx, l.q, l.n, l.r)
+	if busy != "" || err != nil {
+		return busy, err
+	}
+	in, err := l.q.InRollout(ctx, l.r.Node)
+	if err != nil {
+		return "", fmt.Errorf("look for rollout of node: %w", err)
+	}
+	if in != "" {
+		return "it waits until rollout " + in + " is done with the node", nil
+	}
+	return "", nil
+}
+
+func (r Run) neverIdle(now time.Time, busy string) (Run, error) {
+	return r.parked(now, Problem{codeNeverIdle, "the node was never idle: " + busy, "end what keeps it busy, " + retry(r)})
+}
+
+// follow goes on with the decommission of before a retry. A machine is reinstalled twice
+// only if the first time ended otherwise.
+func (l *look) follow(ctx context.Context) (Run, error) {
+	r := l.r
+	job, err := l.q.Decommission(ctx, r.Reinstalls.String())
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("read decommission of agent run: %w", err)
+	case job.CompletedAt == nil || job.Status == "completed" || job.Status == "reconciled":
+		return r.entered(Reimage, l.now, patienceReimage, "decommission %s is %s", r.Reinstalls, job.Status)
+	}
+	r.Reinstalls, r.Detail = id.Decommission{}, "it begins again, because the decommission ended as "+job.Status
+	return r, nil
+}
+
 // begin does what the table says for the node as it is now.
 func (l *look) begin(ctx context.Context) (Run, error) {
 	r := l.r
@@ -181,11 +218,17 @@ func (l *look) begin(ctx context.Context) (Run, error) {
 	if err != nil {
 		return r, err
 	}
-	rule = rule.on(l.n, l.now)
+	rule = rule.on(l.n, l.now).again(l.n, r.Target)
+	if rule.Way == BySelfUpdate && r.Target == "" {
+		return r.parked(l.now, Problem{
+			codeNoVersion, "no version that may be given was known when the run began",
+			"begin another one with a target version, and " + endIt(r),
+		})
+	}
+	r.Task = id.NodeTask{}
 	r.Way, r.Brokered, r.Generation, r.Certified = rule.Way, rule.Brokered, l.n.Generation, certified(l.n, l.now)
 	switch rule.Way {
 	case ByDecommission:
-		r.Reinstalls = id.Decommission{}
 		return r.entered(Reimage, l.now, patienceReimage, "a decommission is asked for that reinstalls the machine")
 	case ByOperator:
 		return r.entered(HandOver, l.now, patienceOperator, "%s", awaits)
@@ -208,7 +251,7 @@ func (l *look) deliver(ctx context.Context, r Run) (Run, error) {
 		IdempotencyKey: fmt.Sprintf("%s/update-%d", workflowID(r.ID), r.Attempt),
 		AwaitWorkflow:  workflowID(r.ID), AwaitSignal: signalName, Reason: r.owner() + ": " + r.Reason,
 	})
-	if kind := fault.KindOf(err); err != nil && (kind == fault.Conflict || kind == fault.NotFound) {
+	if final(err) {
 		return r.parked(l.now, problemOf(err))
 	}
 	after.Task = task.ID
@@ -228,7 +271,7 @@ func (l *look) delivering(ctx context.Context) (Run, error) {
 		p := Problem{task.ErrorCode, task.ErrorMessage, "read the log of the agent (journalctl -u gpuaas-node-agent), " + retry(r)}
 		if p.Code == "" {
 			p.Code = codeUnreached
-			p.Message = "the order to the agent ended as " + string(status)
+			p.Message = "the order to the agent ended as " + cmp.Or(string(status), "one that is not kept any more")
 		}
 		return r.parked(l.now, p)
 	case r.late(l.now):
@@ -253,7 +296,11 @@ func (l *look) awaiting(ctx context.Context) (Run, error) {
 	case r.late(l.now):
 		return r.parked(l.now, Problem{codeNobodyDid, "nothing was heard from the machine", r.bootstrap() + "; " + retry(r)})
 	}
-	return r, nil
+	busy, err := l.taken(ctx) // it may have been rented since
+	if r.Detail = awaits; busy != "" {
+		r.Detail = busy
+	}
+	return r, err
 }
 
 // arrived goes on with a node that has an agent again: what came with its installation
@@ -265,9 +312,24 @@ func (l *look) arrived(ctx context.Context) (Run, error) {
 	if r.Target == "" || l.n.ReportedAgentVersion == r.Target {
 		return r.entered(Verify, l.now, patienceProof, "the node enrolled; it must prove that it is well")
 	}
-	if path != node.PathInPlace || l.n.Status != node.Active || !heard {
-		r.Detail = "the node has an agent again, and brings version " + l.n.ReportedAgentVersion
-		return r, nil // it has just enrolled
+	if path != node.PathInPlace || l.n.Status != node.Active || !heard { // it has just enrolled
+		r.Detail = fmt.Sprintf("the node has an agent again of version %s, and is %s", l.n.ReportedAgentVersion, l.n.Status)
+		if r.late(l.now) {
+			return r.parked(l.now, Problem{
+				codeUnproven, r.Detail, "see the node: gpuaas node show " + r.Hostname + "; " + retry(r),
+			})
+		}
+		return r, nil
+	}
+	busy, err := l.taken(ctx)
+	switch {
+	case err != nil:
+		return r, err
+	case busy != "" && r.late(l.now):
+		return r.neverIdle(l.now, busy)
+	case busy != "":
+		r.Detail = busy
+		return r, nil
 	}
 	return l.deliver(ctx, r)
 }
@@ -275,7 +337,13 @@ func (l *look) arrived(ctx context.Context) (Run, error) {
 // reimaging follows the decommission.
 func (l *look) reimaging(ctx context.Context) (Run, error) {
 	r := l.r
-	if r.Reinstalls.IsZero() {
+	switch {
+	case r.Reinstalls.IsZero() && r.late(l.now):
+		return r.parked(l.now, Problem{
+			codeReimage, "the decommission that reinstalls the machine could not be asked for",
+			"see the system: gpuaas system status, " + retry(r),
+		})
+	case r.Reinstalls.IsZero():
 		return r, nil
 	}
 	job, err := l.q.Decommission(ctx, r.Reinstalls.String())
@@ -335,10 +403,10 @@ func (l *look) lacks(ctx context.Context) (string, error) {
 	case r.Schedulable && !n.Schedulable:
 		return "it is not schedulable again", nil
 	}
-	if r.Way != BySelfUpdate || r.Target == r.From || n.AgentStartedAt == nil {
+	if r.Task.IsZero() || r.Target == r.From || n.AgentStartedAt == nil {
 		return "", nil // it enrolled anew, runs what it ran, or renews nothing to prove that it can
 	}
-	renewed, err := l.q.Renewed(ctx, agentrundb.RenewedParams{NodeID: r.Node, Since: r.CreatedAt})
+	renewed, err := l.q.Renewed(ctx, agentrundb.RenewedParams{NodeID: r.Node, Task: r.Task, Since: r.CreatedAt})
 	if err != nil {
 		return "", fmt.Errorf("read certificates of node: %w", err)
 	}
@@ -348,30 +416,33 @@ func (l *look) lacks(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// reinstall asks for the decommission. Whoever was killed before the answer was kept asks
-// again, and is told of the same one.
+// reinstall asks for the decommission while it holds the run, so that nobody cancels it in
+// between. Whoever was killed before the answer was kept asks again, and is told of the
+// same one. One at a time asks, because it needs a second connection meanwhile.
 func (l *look) reinstall(ctx context.Context) error {
-	job, refused := l.s.Reinstall(ctx, l.r.Node, l.r.owner()+", asked for by "+l.r.ByName+": "+l.r.Reason)
-	switch fault.KindOf(refused) {
-	case fault.Conflict, fault.NotFound, fault.Invalid, fault.Forbidden:
-	default:
-		if refused != nil {
-			return refused
-		}
+	select {
+	case l.s.asking <- struct{}{}:
+		defer func() { <-l.s.asking }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	return l.s.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		q := agentrundb.New(tx)
-		if l.r, err = found(q.LockRun(ctx, l.r.ID)); err != nil || l.r.Status != Reimaging {
+		if l.r, err = found(q.LockRun(ctx, l.r.ID)); err != nil || l.r.Status != Reimaging || !l.r.Reinstalls.IsZero() {
 			return err
 		}
-		if refused != nil {
-			if l.r, err = l.r.parked(l.now, problemOf(refused)); err != nil {
+		job, err := l.s.Reinstall(ctx, l.r.Node, l.r.owner()+", asked for by "+l.r.ByName+": "+l.r.Reason)
+		switch {
+		case final(err):
+			if l.r, err = l.r.parked(l.now, problemOf(err)); err != nil {
 				return err
 			}
-		} else {
+		case err != nil:
+			return err
+		default:
 			l.r.Reinstalls, l.r.Detail = job, "decommission "+job.String()+" reinstalls the machine"
 		}
-		if l.r, err = save(ctx, q, l.r); err != nil || refused == nil {
+		if l.r, err = save(ctx, q, l.r); err != nil || l.r.Status != Parked {
 			return err
 		}
 		return record(ctx, tx, l.r, string(l.r.Status), l.r.Reason)

@@ -41,9 +41,11 @@ SELECT status, error_code, error_message FROM node_tasks WHERE id = $1;
 SELECT status, phase, error_code, completed_at FROM jobs WHERE id = $1;
 
 -- name: Renewed :one
--- The clocks of the control plane and of the database may differ a little.
+-- Since the agent was told to update itself; tasks are pruned in the end. The clocks of the control plane and of the
+-- database may differ a little.
 SELECT EXISTS (SELECT FROM node_certificates x WHERE x.node_id = $1
-    AND x.issued_at > sqlc.arg(since)::timestamptz - interval '30 seconds')::boolean AS renewed;
+    AND x.issued_at > COALESCE((SELECT t.created_at FROM node_tasks t WHERE t.id = sqlc.arg(task)),
+        sqlc.arg(since)::timestamptz) - interval '30 seconds')::boolean AS renewed;
 
 -- name: CountRuns :many
 SELECT status::text AS status, count(*)::bigint AS runs,

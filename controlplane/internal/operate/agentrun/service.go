@@ -55,6 +55,8 @@ type Config struct {
 // Service holds the commands and queries of the package.
 type Service struct {
 	Config
+
+	asking chan struct{} // who asks for a decommission
 }
 
 // New makes the service. It connects to nothing.
@@ -62,5 +64,5 @@ func New(cfg Config) *Service {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	return &Service{cfg}
+	return &Service{cfg, make(chan struct{}, 1)}
 }

@@ -1,9 +1,11 @@
 package agentrun
 
 import (
+	"context"
 	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
@@ -59,6 +61,7 @@ type Rule struct {
 const (
 	noAgentYet  = "there is no agent yet that could install itself"
 	noIdentity  = "an agent without a valid certificate is refused, so it cannot be told anything"
+	sameVersion = "the agent does not install again the version that it runs"
 	oldSettings = "what the agent trusts is renewed by enrolling anew"
 )
 
@@ -89,6 +92,25 @@ func ruleOf(s Scenario, m node.Delivery) (Rule, error) {
 	}
 	return Rule{}, fault.New(fault.Invalid, "agent_run_invalid", "there is no way for scenario %.40q and mode %.40q", s,
 		m).WithRemedy("see what there is: gpuaas node agent start --help")
+}
+
+// permitted refuses whoever may not do by themselves what a rule does for them.
+func (r Rule) permitted(ctx context.Context) error {
+	needs := map[Way]auth.Permission{ByDecommission: auth.DecommissionManage, BySelfUpdate: auth.NodeTaskRun}[r.Way]
+	if needs == "" || auth.From(ctx).Decide(needs, auth.Target{}) == auth.Allowed {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "insufficient_permissions", "what this mode does needs the permission %s, too",
+		needs).WithRemedy("ask an operator of the platform")
+}
+
+// again leaves a step to somebody on the machine where the agent would be told to install
+// the version that it runs: it would find nothing to do, whatever is wrong with its files.
+func (r Rule) again(n node.Node, target string) Rule {
+	if r.Way == BySelfUpdate && r.Scenario == RepairReinstall && target == n.ReportedAgentVersion {
+		r.Way, r.Brokered = ByOperator, sameVersion
+	}
+	return r
 }
 
 // on is the rule as it applies to a node: an agent that cannot be told to replace

@@ -33,8 +33,13 @@ func TestTheTable(t *testing.T) {
 			w := newWorld(t)
 			w.broken(rule.Scenario)
 			o := agentrun.Order{Mode: rule.Mode, Scenario: rule.Scenario}
-			if rule.Scenario == agentrun.InPlaceUpgrade {
+			switch {
+			case rule.Scenario == agentrun.InPlaceUpgrade,
+				rule.Scenario == agentrun.RepairReinstall && rule.Way == agentrun.BySelfUpdate:
 				o.Target = target
+			case rule.Scenario == agentrun.BootstrapInstall && rule.Way == agentrun.ByDecommission:
+				w.refuses(o, "agent_run_node_joining") // it was never in service: its onboarding installs it
+				return
 			}
 			b := w.begin(o)
 			if b.Way != rule.Way {

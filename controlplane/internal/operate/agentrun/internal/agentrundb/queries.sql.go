@@ -358,17 +358,20 @@ func (q *Queries) Occupied(ctx context.Context, arg OccupiedParams) ([]string, e
 
 const renewed = `-- name: Renewed :one
 SELECT EXISTS (SELECT FROM node_certificates x WHERE x.node_id = $1
-    AND x.issued_at > $2::timestamptz - interval '30 seconds')::boolean AS renewed
+    AND x.issued_at > COALESCE((SELECT t.created_at FROM node_tasks t WHERE t.id = $2),
+        $3::timestamptz) - interval '30 seconds')::boolean AS renewed
 `
 
 type RenewedParams struct {
 	NodeID id.Node
+	Task   id.NodeTask
 	Since  time.Time
 }
 
-// The clocks of the control plane and of the database may differ a little.
+// Since the agent was told to update itself; tasks are pruned in the end. The clocks of the control plane and of the
+// database may differ a little.
 func (q *Queries) Renewed(ctx context.Context, arg RenewedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, renewed, arg.NodeID, arg.Since)
+	row := q.db.QueryRow(ctx, renewed, arg.NodeID, arg.Task, arg.Since)
 	var renewed bool
 	err := row.Scan(&renewed)
 	return renewed, err
