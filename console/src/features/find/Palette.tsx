@@ -17,6 +17,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
   const id = useId()
   const list = useRef<HTMLDivElement>(null)
+  const entered = useRef(false)
   const hits = found.groups.flatMap((g) => g.hits)
   const chosen = Math.min(at, hits.length - 1)
   const waiting = found.waiting || text !== typed
@@ -27,12 +28,20 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     onClose()
     void navigate({ to: hit.to, search: hit.search ?? {} })
   }
+  // Enter that comes before the answers counts when they are there.
+  useEffect(() => {
+    const hit = hits[chosen]
+    if (!entered.current || waiting) return
+    entered.current = false
+    if (hit) go(hit)
+  })
   const onKey = (e: KeyboardEvent) => {
     const to = moved(e.key, chosen, hits.length)
     const hit = hits[chosen]
     if (to !== undefined) setAt(to)
-    else if (e.key === 'Enter' && hit && !waiting) go(hit)
-    else return
+    else if (e.key !== 'Enter') return
+    else if (waiting) entered.current = true
+    else if (hit) go(hit)
     e.preventDefault()
   }
   return (
@@ -50,6 +59,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           spellCheck={false}
           value={typed}
           onChange={(e) => {
+            entered.current = false
             setTyped(e.target.value)
             setAt(0)
           }}
