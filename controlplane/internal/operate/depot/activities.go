@@ -193,6 +193,10 @@ func (s *Service) room() error {
 	if err := unix.Statfs(s.cfg.Folder, &fs); err != nil {
 		return fmt.Errorf("look at the file system of the registry: %w", err)
 	}
+	return roomOf(fs)
+}
+
+func roomOf(fs unix.Statfs_t) error {
 	free, all := int64(fs.Bavail)*fs.Bsize, int64(fs.Blocks)*fs.Bsize //nolint:gosec // far below the limit of the type
 	if free < keepFreeBytes || free < all/keepFreeShare || fs.Ffree < fs.Files/keepFreeShare {
 		return fault.New(fault.Unavailable, "registry_full", "the registry takes nothing more: %d GiB and %d files are free on "+

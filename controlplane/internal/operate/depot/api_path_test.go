@@ -4,6 +4,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpuaas/controlplane/internal/base/fault"
 )
 
 func TestPaths(t *testing.T) {
@@ -66,4 +70,25 @@ func FuzzPath(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A push ends before the file system is full: of its bytes, or of its files.
+func TestRoomIsKept(t *testing.T) {
+	t.Parallel()
+	const block, gib = 4096, 1 << 18 // bytes, and blocks
+	for name, c := range map[string]struct {
+		fs   unix.Statfs_t
+		full bool
+	}{
+		"enough":          {unix.Statfs_t{Bsize: block, Blocks: 100 * gib, Bavail: 10 * gib, Files: 100, Ffree: 10}, false},
+		"below a tenth":   {unix.Statfs_t{Bsize: block, Blocks: 100 * gib, Bavail: 9 * gib, Files: 100, Ffree: 10}, true},
+		"below 2 GiB":     {unix.Statfs_t{Bsize: block, Blocks: 10 * gib, Bavail: 2*gib - 1, Files: 100, Ffree: 10}, true},
+		"too few files":   {unix.Statfs_t{Bsize: block, Blocks: 100 * gib, Bavail: 10 * gib, Files: 100, Ffree: 9}, true},
+		"files uncounted": {unix.Statfs_t{Bsize: block, Blocks: 100 * gib, Bavail: 10 * gib}, false},
+	} {
+		err := roomOf(c.fs)
+		if (fault.CodeOf(err) == "registry_full") != c.full || !c.full && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
